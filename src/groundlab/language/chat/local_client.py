@@ -49,15 +49,20 @@ class Local:
         return _content(place) if place.exists() else self.revision
 
     @cached_property
-    def _loaded(self) -> tuple[Any, Any]:
+    def loaded(self) -> tuple[Any, Any]:
+        """Return the model and its tokenizer, read from disk at the first use."""
         return models.load(self.name, self.revision, kind="causal", device=self.device, dtype=self.dtype)
+
+    def tokens(self, messages: Messages, begun: str) -> list[int]:
+        """Return a conversation as its model reads it, and the words that a reply has begun with."""
+        return _encode(self.loaded[1], messages, begun)["input_ids"][0].tolist()
 
     def reply(self, messages: Messages, sampling: Sampling) -> Reply:
         """The model's reply and its tokens; it costs nothing.
 
         Raises GroundlabError for a prompt that does not fit, and for a model that cannot write or draw one.
         """
-        model, tokenizer = self._loaded
+        model, tokenizer = self.loaded
         length = sampling.max_tokens or DEFAULT_LENGTH
         with _clear_errors(f"{clip(self.name)} cannot write this conversation", "mend its chat template"):
             inputs = _encode(tokenizer, messages).to(model.device)
@@ -114,10 +119,10 @@ def _content(place: Path) -> str:
     return digest_json(digests)[:_DIGITS]
 
 
-def _encode(tokenizer: Any, messages: Messages) -> Any:
-    """One prompt as tensors [1, T]."""
+def _encode(tokenizer: Any, messages: Messages, begun: str = "") -> Any:
+    """One prompt, and the words that its reply has begun with, as tensors [1, T]."""
     if tokenizer.chat_template:
         text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     else:
         text = "".join(message["content"] + "\n" for message in messages)
-    return tokenizer(text, return_tensors="pt", add_special_tokens=not tokenizer.chat_template)
+    return tokenizer(text + begun, return_tensors="pt", add_special_tokens=not tokenizer.chat_template)

@@ -109,7 +109,11 @@ def _check_world(world: str, settings: Settings) -> None:
 
 def _preference_potential(world: str, seed: int, settings: Settings, home: Path) -> PreferencePotential:
     source = _source(world, seed, settings, home)
-    network = bk_pref.load(source)
+    if settings.learns:
+        data = _dataset(settings, adapter_for(world))
+        network = labelling.learn(source, settings.labelling, data, seed, settings.shuffled)
+    else:
+        network = bk_pref.load(source)
     if tuple(network.config["shape"]) != adapter_for(world).shape:
         raise GroundlabError(
             f"{source} was learnt on other worlds; label preferences of a dataset of this kind of world"
@@ -119,6 +123,9 @@ def _preference_potential(world: str, seed: int, settings: Settings, home: Path)
 
 def _goal_potential(world: str, seed: int, settings: Settings, home: Path) -> GoalPotential:
     library, adapter = bk_goal.load(_source(world, seed, settings, home)), adapter_for(world)
+    if settings.shuffled:
+        order = generator(seed, "shuffled goals").permutation(len(library.goals))
+        library = library._replace(goals=[library.goals[number] for number in order])
     embed = Embedder(load_encoder(settings.encoder, settings.encoder_revision, settings.device))
     threshold = settings.threshold or bk_goal.THRESHOLD
     potential = GoalPotential(library, embed, threshold, adapter.actions, settings.pooling)

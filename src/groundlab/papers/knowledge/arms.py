@@ -35,6 +35,7 @@ STYLES = {
 FORMS, REWARDS = ("code", "preference", "goals"), ("ellm", "motif")
 CONTROLS = ("oracle", "random", "constant", "negated constant", "negated code")
 POLICIES = ("sampled", "argmax")
+PUBLIC_MODEL = "smollm2/"  # begins the names of folders with SmolLM2-135M-Instruct's replies
 PROMPT_ALONE = "prompt-alone/"  # begins the names of programs whose writers saw nothing but the prompt
 WRONG_BY_DEFAULT = 0.1  # of the scripted judge's answers, where the settings name no other share
 QUIRKS = {
@@ -103,6 +104,8 @@ def source_of(kind: str, settings: Settings) -> str:
     if maker == "local":
         return f"own model {settings.get('model')}"
     source = settings.get("source")
+    if str(source).startswith(PUBLIC_MODEL):
+        return "SmolLM2-135M-Instruct" + (", shuffled" if settings.get("shuffled") else "")
     return "an unnamed model, from the prompt alone" if str(source).startswith(PROMPT_ALONE) else f"from {source}"
 
 

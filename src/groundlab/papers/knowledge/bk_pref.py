@@ -55,8 +55,9 @@ class LabelSettings(Strict):
     length: int = Field(default=5, ge=2)
     strict: bool = True
     """Quirk Q14: the original reads a reply that echoes the choices as "B > A"."""
-    random_order: bool = True
-    """Whether a coin decides which segment is shown as A; the original shows the first one."""
+    random_order: bool | Literal["both"] = True
+    """Whether a coin decides which segment is shown as A; the original shows the first one. "both": each pair is asked
+    about in both orders; it is a tie where the answers weigh the same, and left out where one says nothing."""
 
 
 class Pair(NamedTuple):
@@ -72,7 +73,7 @@ def sample_pairs(data: Dataset, settings: LabelSettings, seed: int) -> Iterator[
     rng = generator(seed, "preference pairs")
     for _ in range(settings.pairs):
         first, second = (sample(data.lengths, settings.length, rng) for _ in range(2))
-        yield Pair(first, second, bool(rng.random() < 0.5) and settings.random_order)
+        yield Pair(first, second, bool(rng.random() < 0.5) and bool(settings.random_order))
 
 
 def question(first: Segment, second: Segment, adapter: ObservationAdapter = GRID) -> Messages:
@@ -111,10 +112,20 @@ def parse_preference(reply: str, strict: bool = True) -> float | None:
     return next((label for words, label in order.items() if words in parts[1]), None)
 
 
+_ODDS = re.compile(r"\[Odds\]\s*([-+]?\d+\.\d+)")
+
+
+def margin_of(reply: str, strict: bool = True) -> float | None:
+    """How much a reply prefers A: the odds that it states (`scripted.LikelierRank`), or 1, 0, -1 by its rank."""
+    rank, odds = parse_preference(reply, strict), _ODDS.search(reply)
+    return None if rank is None else float(odds[1]) if odds else 1.0 - 2.0 * rank
+
+
 def estimate(data: Dataset, settings: LabelSettings, seed: int) -> Estimate:
     """Calls and tokens of a labelling, to be shown before it."""
     prompts = [tokens_of(_question_of(data, pair, settings.length)) for pair in sample_pairs(data, settings, seed)]
-    return Estimate(len(prompts), sum(prompts), _REPLY_TOKENS * len(prompts))
+    orders = 2 if settings.random_order == "both" else 1
+    return Estimate(orders * len(prompts), orders * sum(prompts), _REPLY_TOKENS * orders * len(prompts))
 
 
 class Segments(NamedTuple):
@@ -150,6 +161,8 @@ class Labels:
     positions: list[tuple[int, int, int, int]] = field(default_factory=list)
     """Episode and start of the first, episode and start of the second."""
     unreadable: int = 0
+    orders: list[list[float]] = field(default_factory=list)
+    """By how much each reply about a pair preferred what it was shown as A, in the order of asking."""
 
     def add(self, data: Dataset, position: tuple[int, int, int, int], length: int, label: float) -> None:
         """Enter a pair of segments of `length` steps."""
@@ -177,12 +190,15 @@ def judge(
     """Judge pairs drawn from the seed. Raises what the chat model raises; replies so far are in its ledger."""
     labels = Labels()
     for number, pair in enumerate(sample_pairs(data, settings, seed)):
-        reply = chat.reply(_question_of(data, pair, settings.length), sampling(number))
-        label = parse_preference(reply, settings.strict)
-        if label is None:
-            labels.unreadable += 1
-        else:
-            labels.add(data, (*pair.first, *pair.second), settings.length, 1.0 - label if pair.swapped else label)
+        asked = [pair, pair._replace(swapped=not pair.swapped)] if settings.random_order == "both" else [pair]
+        replies = (chat.reply(_question_of(data, each, settings.length), sampling(number)) for each in asked)
+        margins = [margin_of(reply, settings.strict) for reply in replies]
+        read = [margin for margin in margins if margin is not None]
+        labels.unreadable += len(asked) - len(read)
+        if len(read) == len(asked):
+            lead = sum(-margin if each.swapped else margin for each, margin in zip(asked, read, strict=True))
+            labels.add(data, (*pair.first, *pair.second), settings.length, float(0.5 - 0.5 * np.sign(lead)))
+            labels.orders.append(read)
     return labels
 
 

@@ -32,6 +32,7 @@ from groundlab.core.paths import user_cache
 from groundlab.core.storage import digest_bytes
 from groundlab.papers.knowledge.captions import PICTURE, observations, readable
 from groundlab.papers.knowledge.observations import CRAFTER, ObservationAdapter, Windows, adapter_for
+from groundlab.worlds.codes import COLOURS, TYPES
 from groundlab.worlds.crafter.rules import ACHIEVEMENTS, SIZE
 from groundlab.worlds.crafter.state import X, Y
 
@@ -277,19 +278,40 @@ def count_visits(data: Dataset) -> dict[int, np.ndarray]:
 
     Raises GroundlabError when the world shows something else than what is stored.
     """
-    world, visits = worlds.find(data.card["world"]), {}
-    envs = worlds.GridVectorEnv(world, len(data), autoreset="disabled")
+    visits = {}
+    for env, episode, envs, _ in _replay_grids(data):
+        column, row = envs.grids.agents[env, :2]
+        width, height = envs.grids.cells.shape[1:3]
+        visits.setdefault(episode.snapshot, np.zeros((height, width), np.int64))[row, column] += 1
+    return visits
+
+
+def target_distances(data: Dataset) -> list[np.ndarray]:
+    """Cells, across plus down, from the agent to the nearest thing that its mission named, at each view of an episode.
+
+    NaN where no such thing lies in the room: it may be carried. No view shows the mission. Raises as `count_visits`.
+    """
+    distances: list[list[float]] = [[] for _ in range(len(data))]
+    for env, _, envs, mission in _replay_grids(data):
+        colour, kind = mission.split()[-2:]
+        cells = envs.grids.cells[env]
+        things = np.argwhere((cells[..., 0] == TYPES.index(kind)) & (cells[..., 1] == COLOURS.index(colour)))
+        away = np.abs(things - envs.grids.agents[env, :2]).sum(1)
+        distances[env].append(float(away.min()) if len(away) else np.nan)
+    return [np.array(each) for each in distances]
+
+
+def _replay_grids(data: Dataset) -> Iterator[tuple[int, Episode, Any, str]]:
+    """Each episode's number, itself, the environments as they stand, and its mission: step by step, view by view."""
+    envs = worlds.GridVectorEnv(worlds.find(data.card["world"]), len(data), autoreset="disabled")
     episodes = [data.episode(number) for number in range(len(data))]
-    views = envs.reset(seed=[episode.layout for episode in episodes])[0]["image"]
+    observations = envs.reset(seed=[episode.layout for episode in episodes])[0]
     for step in range(max(len(episode.actions) for episode in episodes) + 1):
         for env, episode in enumerate(episodes):
             if step < len(episode.views):
-                data.confirm(env, step, views[env])
-                column, row = envs.grids.agents[env, :2]
-                width, height = envs.grids.cells.shape[1:3]
-                visits.setdefault(episode.snapshot, np.zeros((height, width), np.int64))[row, column] += 1
-        views = envs.step(_actions_at(step, [episode.actions for episode in episodes]))[0]["image"]
-    return visits
+                data.confirm(env, step, observations["image"][env])
+                yield env, episode, envs, observations["mission"][env]
+        observations = envs.step(_actions_at(step, [episode.actions for episode in episodes]))[0]
 
 
 def _actions_at(step: int, actions: Sequence[np.ndarray]) -> np.ndarray:

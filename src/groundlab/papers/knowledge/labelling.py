@@ -15,18 +15,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from groundlab.assets import resolve_model
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, unknown_name
 from groundlab.core.schema import Strict, parse
-from groundlab.language.chat import ChatModel, Ledger, Messages, Sampling
+from groundlab.core.seeding import generator
+from groundlab.language.chat import ChatModel, Ledger, Messages, Recording, Sampling
 from groundlab.language.chat.factory import ChatSettings, chat_model
 from groundlab.language.chat.ledger import Account
+from groundlab.language.chat.local_client import Local
 from groundlab.papers.knowledge import bk_code, bk_goal, bk_pref, scripted
 from groundlab.papers.knowledge.bk_code import Estimate
-from groundlab.papers.knowledge.dataset import Dataset
+from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
+from groundlab.papers.knowledge.captions import trajectory
+from groundlab.papers.knowledge.dataset import Dataset, target_distances
 from groundlab.papers.knowledge.observations import CRAFTER, ObservationAdapter
 from groundlab.papers.knowledge.sandbox import Sandbox
 from groundlab.papers.knowledge.settings import folder_of, ledger
@@ -47,7 +52,7 @@ def is_scorer(model: str | None) -> bool:
     return isinstance(config, dict) and bool(config.get("is_encoder_decoder"))
 
 
-Backend = Literal["recorded", "scripted", "openai", "local"]
+Backend = Literal["recorded", "scripted", "openai", "local", "likelihood"]
 
 
 class CodeSettings(bk_code.Settings):
@@ -181,7 +186,17 @@ def labeller(labelling: Labelling, adapter: ObservationAdapter) -> ChatModel:
         if adapter is CRAFTER:
             raise GroundlabError(f"{labelling.chat.model} only scores, and judges grids only; use --maker scripted")
         return scripted.scoring_judge(labelling.chat.model or "")
+    if labelling.maker == "likelihood":
+        return _likelier_rank(labelling)
     return chat_model(labelling.maker, labelling.chat, labelling.ledger_file, True)
+
+
+def _likelier_rank(labelling: Labelling) -> ChatModel:
+    chat = labelling.chat
+    if labelling.form != "preferences" or chat.model is None or is_scorer(chat.model):
+        raise GroundlabError("--maker likelihood is for preferences, by a causal model; give another maker, or --model")
+    local = Local(chat.model, chat.revision, chat.device, chat.dtype)
+    return Recording(scripted.LikelierRank(local), Ledger(labelling.ledger_file), "local")
 
 
 def _no_ledger(labelling: Labelling) -> str:
@@ -262,6 +277,7 @@ _KIND = {
     "scripted": "by a stated rule",
     "openai": "a language model's",
     "local": "a language model's",
+    "likelihood": "a language model's",
 }
 
 
@@ -281,6 +297,8 @@ def _label_preferences(labelling: Labelling, chat: ChatModel, data: Dataset) -> 
     labels = bk_pref.judge(chat, labelling.chat.sampling, data, settings, labelling.seed)
     pairs = labels.pairs()
     bk_pref.store_labels(labelling.out / "preferences.json", labels, data, settings)
+    if settings.random_order == "both":
+        storage.write_json(labelling.out / "judging.json", judging_facts(labels, data, settings.length))
     network, records = bk_pref.train(pairs, settings.train, adapter.shape, len(adapter.actions), labelling.seed)
     bk_pref.store(labelling.out, network)
     storage.write_json(labelling.out / "training.json", records)
@@ -288,6 +306,42 @@ def _label_preferences(labelling: Labelling, chat: ChatModel, data: Dataset) -> 
     ties = sum(label == 0.5 for label in labels.labels)
     counts = f"{len(labels.labels)} labelled pairs ({ties} ties, {labels.unreadable} replies that say nothing)"
     return f"{counts}; the network agrees with {best:.0%} of those held out"
+
+
+def judging_facts(labels: bk_pref.Labels, data: Dataset, length: int) -> dict[str, Any]:
+    """What labels of pairs that were asked about in both orders say of their judge, counts of [agreeing, decided].
+
+    first_shown: replies that prefer what they were shown first (half of them, for a judge without a leaning).
+    same_segment: pairs whose two replies prefer one segment. rule: labels that agree with the scripted judge's score.
+    progress: labels that prefer the segment that comes nearer to what its episode's mission named. Grids only: the last
+    two are left out in Crafter.
+    """
+    said = np.sign(labels.orders)
+    facts = {"pairs": len(said), "unreadable": labels.unreadable}
+    facts |= {"first_shown": [int((said > 0).sum()), int((said != 0).sum())]}
+    facts |= {"same_segment": [int((said.prod(1) < 0).sum()), int((said != 0).all(1).sum())]}
+    if data.adapter is CRAFTER:
+        return facts
+    away, names = target_distances(data), data.adapter.actions
+    gains = [[away[e][s] - away[e][s + length] for e, s in (row[:2], row[2:])] for row in labels.positions]
+    texts = (trajectory(each.captions, each.actions.tolist(), names) for each in labels.first + labels.second)
+    merits = np.reshape([*map(scripted.score_grid_segment, texts)], (2, -1)).T
+    for name, scores in (("progress", np.array(gains)), ("rule", merits)):
+        agreement = (np.array(labels.labels) * 2 - 1) * (scores[:, 1] - scores[:, 0])
+        facts[name] = [int((agreement > 0).sum()), int((np.abs(agreement) > 0).sum())]
+    return facts
+
+
+def learn(source: Path, settings: dict[str, Any], data: Dataset, seed: int, shuffled: bool) -> PreferenceTransformer:
+    """The network of a run that learns from the labels in a folder, by `train` of the labelling's settings.
+
+    shuffled: the labels are exchanged among the pairs first. Raises as `bk_pref.load_labels` and `bk_pref.train`.
+    """
+    labels, adapter = bk_pref.load_labels(source / "preferences.json", data), data.adapter
+    if shuffled:
+        labels.labels = generator(seed, "shuffled labels").permutation(labels.labels).tolist()
+    train = parse(PreferencesSettings, settings, "settings of label preferences").train
+    return bk_pref.train(labels.pairs(), train, adapter.shape, len(adapter.actions), seed)[0]
 
 
 def _label_goals(labelling: Labelling, chat: ChatModel, data: Dataset) -> str:

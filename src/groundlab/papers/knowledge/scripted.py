@@ -2,6 +2,7 @@
 
     scripted_judge(error=0.1, seed=0)      which of two segments has the higher score by common sense
     scoring_judge("quick-t5-s0")           which of two segments has the likelier actions
+    LikelierRank(Local(NAME))              which rank a causal model would rather begin to write
     programmer(), grid_adviser(), crafter_adviser()
 
 A labelling by rule (`groundlab label goals --maker scripted --out DIR`) is what language models are compared with.
@@ -10,6 +11,7 @@ Each of these is a chat model that answers the same prompts.
 
 import re
 from functools import cache
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +20,8 @@ import torch
 from groundlab.core.seeding import generator
 from groundlab.core.storage import digest_bytes
 from groundlab.language import models
-from groundlab.language.chat import Sampling, Scripted
+from groundlab.language.chat import Messages, Reply, Sampling, Scripted, Tokens
+from groundlab.language.chat.local_client import Local
 from groundlab.language.scoring import score_actions
 from groundlab.papers.knowledge.bk_pref import FIRST, SECOND, TIE
 from groundlab.papers.knowledge.captions import MINIGRID_ACTIONS, latest_observation, parse_steps
@@ -99,6 +102,40 @@ def scoring_judge(name: str) -> Scripted:
         return f"[Thoughts]\nplausible to {first:.4f} and {second:.4f}\n\n[Rank]\n{rank}"
 
     return Scripted(f"{name}, scoring", rule)
+
+
+class LikelierRank:
+    """A judge by a causal model's next word: odds of "A" to "B" where its rank begins, and the rank that they make.
+
+    For models that write no rank themselves. They write no thoughts before it; a tie begins with "A" as well, so ask in
+    both orders. What two prompts in a row begin with is read once.
+    """
+
+    _BEGUN = "[Rank]\n"
+
+    def __init__(self, local: Local):
+        self.model, self._local, self._read = f"{local.model}, likelier rank", local, (list[int](), None)
+
+    @torch.inference_mode()
+    def reply(self, messages: Messages, sampling: Sampling) -> Reply:
+        """The odds, as a difference of logarithms, and the rank, in the form that the prompt asks for."""
+        either = [self._local.tokens(messages, self._BEGUN + letter) for letter in "AB"]
+        tokens = _shared(*either)
+        before, states = self._read
+        known = len(_shared(before, tokens[:-1]))
+        if known < len(before):
+            states.crop(known - len(before))
+        rest = torch.tensor([tokens[known:]], device=self._local.device)
+        output = self._local.loaded[0](input_ids=rest, past_key_values=states, use_cache=True, logits_to_keep=1)
+        self._read = tokens, output.past_key_values
+        first, second = (output.logits[0, -1, each[len(tokens)]].item() for each in either)
+        odds = first - second
+        return Reply(f"[Odds]\n{odds:.4f}\n\n{self._BEGUN}{'A > B' if odds > 0 else 'B > A'}", Tokens(len(tokens), 1))
+
+
+def _shared(one: list[int], other: list[int]) -> list[int]:
+    """What both begin with."""
+    return [a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))]
 
 
 # --- Crafter: scores and goals

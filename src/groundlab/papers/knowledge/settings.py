@@ -18,6 +18,7 @@ HOME = Path(assets.__file__).parent / "knowledge"
 DATASETS = ("pretraining-s20", "crafter-reward")
 DATASET = HOME / DATASETS[0]
 PROGRAMS = ("prompt-alone/a", "prompt-alone/b", "prompt-alone/c")
+PUBLIC_MODEL = ("smollm2/goals", "smollm2/preferences")  # folders of SmolLM2-135M-Instruct's replies
 Pooling = Literal["texts", "sentences"]
 LABELS = {  # by form: the name of its labelling
     "code": "code",
@@ -38,6 +39,8 @@ def folder_of(name: str | Path | None) -> Path:
 
 def source_of(name: str) -> Path:
     """The file or folder of knowledge: a program that ships, by its name; anything else by its path."""
+    if name in PUBLIC_MODEL:
+        return HOME / name
     return HOME / "code" / name / "code-final.py" if name in PROGRAMS else Path(name)
 
 
@@ -143,6 +146,8 @@ class KnowledgeSettings(PPOSettings):
     """Which random potential form=random is; without it each seed has its own, so that draw and seed are one."""
     negated: bool = False
     """Whether phi is taken with the opposite sign: a control, since the negative of knowledge should do harm."""
+    shuffled: bool = False
+    """A control: labels of preferences are exchanged among pairs, goals among stretches of play, by the run's seed."""
     centred: bool = False
     """Whether phi has its mean in some random play taken off. A constant changes no optimal policy, but learning: it is
     another start for the value function."""
@@ -150,8 +155,8 @@ class KnowledgeSettings(PPOSettings):
     """The mean |F| of a step in some random play before training. Where it is set, `strength` follows from it, so that
     potentials of different sizes pay equally much; without it `strength` counts."""
     source: str | None = None
-    """A program's file, one that ships by its name (`PROGRAMS`), or the folder of a preference network or a library of
-    goals."""
+    """A program's file, or the folder of a preference network, of labels that one learns from, or of a library of
+    goals; what ships by its name (`PROGRAMS`, `PUBLIC_MODEL`)."""
     maker: Literal["recorded", "scripted", "local"] | None = None
     """Who labels before training when there is no source; "recorded": the ledger that ships, hand-written."""
     model: str | None = None
@@ -190,7 +195,13 @@ class KnowledgeSettings(PPOSettings):
     def _reads_dataset(self) -> bool:
         """To be labelled, to count `share` on, or to measure scores on."""
         calibrates = self.form in _BY_GOALS and self.threshold is None
-        return (self.form in LABELS and self.maker is not None) or calibrates or self.form == "motif"
+        return (self.form in LABELS and self.maker is not None) or calibrates or self.form == "motif" or self.learns
+
+    @property
+    def learns(self) -> bool:
+        """Whether a run's preference network learns from labels that lie in its source."""
+        preferences = LABELS.get(self.form) == "preferences" and self.source is not None
+        return preferences and not (source_of(str(self.source)) / "network.json").is_file()
 
     @property
     def dataset_folder(self) -> Path:
@@ -204,7 +215,8 @@ class KnowledgeSettings(PPOSettings):
             raise ValueError(f"has a maker, but form={self.form} is not labelled; leave maker out")
         unused = {
             "source": self.source is not None and self.form not in LABELS,
-            "labelling": bool(self.labelling) and self.maker is None,
+            "labelling": bool(self.labelling) and self.maker is None and not self.learns,
+            "shuffled": self.shuffled and not (self.learns or self.form in _BY_GOALS),
             "model": self.model is not None and self.maker != "local",
             "dataset": self.dataset is not None and not self._reads_dataset(),
         }

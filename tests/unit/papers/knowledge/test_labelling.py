@@ -1,6 +1,8 @@
 """Judges and advisers are asked fairly, read strictly, counted when they say nothing, and never paid twice."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +11,13 @@ from knowledge_data import FixedReplies, told, warm
 from groundlab.core.errors import GroundlabError
 from groundlab.lab import config
 from groundlab.language.chat import Ledger, Recorded, Recording
-from groundlab.papers.knowledge import bk_goal, bk_pref, labelling, scripted
+from groundlab.language.chat.local_client import Local
+from groundlab.papers.knowledge import bk_goal, bk_pref, dataset, labelling, scripted
 from groundlab.papers.knowledge.captions import trajectory
 from groundlab.papers.knowledge.observations import CRAFTER, GRID
 from groundlab.papers.knowledge.settings import KnowledgeSettings
+
+TALKER = str(Path(__file__).parents[3] / "golden" / "runs" / "talker")
 
 
 def test_a_judge_that_always_names_the_first_place_prefers_nobody(data):
@@ -70,6 +75,60 @@ def test_replies_without_a_preference_are_counted_and_dropped(data):
     assert pairs.first.states.shape == (1, 6, 3, 7, 7) and pairs.second.times.shape == (1, 6)
     with pytest.raises(GroundlabError, match="names a preference"):
         bk_pref.Labels(unreadable=4).pairs()
+
+
+@pytest.mark.parametrize(
+    ("odds", "unreadable", "label", "facts"),
+    [
+        ((1.5, 0.5), 0, 0.0, {"first_shown": [12, 12], "same_segment": [0, 6]}),
+        ((-0.5, -1.5), 0, 0.0, {"first_shown": [0, 12], "same_segment": [0, 6]}),
+        ((-0.1, 0.2), 0, 1.0, {"first_shown": [6, 12], "same_segment": [6, 6]}),
+        ((0.5, 0.5), 0, 0.5, {"first_shown": [12, 12], "same_segment": [0, 6]}),
+        ((0.5, None), 6, None, {}),
+    ],
+)
+def test_in_both_orders_the_larger_odds_decide_and_a_leaning_towards_the_first_shows(
+    episodes, odds, unreadable, label, facts
+):
+    replies = [f"[Odds]\n{x:.4f}\n\n[Rank]\n{'A > B' if x > 0 else 'B > A'}" if x else "nothing" for x in odds]
+    settings = bk_pref.LabelSettings(pairs=6, random_order="both")
+    judged = bk_pref.judge(FixedReplies(6 * replies), warm, episodes, settings, seed=0)
+    swapped = [pair.swapped for pair in bk_pref.sample_pairs(episodes, settings, 0)]
+    assert judged.labels == ([] if label is None else [abs(label - each) if label != 0.5 else 0.5 for each in swapped])
+    assert judged.unreadable == unreadable and {True, False} == set(swapped)
+    if label is not None:
+        assert facts.items() <= labelling.judging_facts(judged, episodes, settings.length).items()
+
+
+def test_labels_by_nearness_to_what_the_mission_names_agree_with_progress(episodes):
+    away, settings = dataset.target_distances(episodes), bk_pref.LabelSettings(pairs=80)
+    assert [len(each) for each in away] == [length + 1 for length in episodes.lengths]
+    assert {each[-1] for number, each in enumerate(away) if episodes.episode(number).terminated} == {1.0}
+    labels = bk_pref.Labels()
+    for pair in bk_pref.sample_pairs(episodes, settings, 0):
+        gains = [away[number][start] - away[number][start + 5] for number, start in pair[:2]]
+        labels.add(episodes, (*pair.first, *pair.second), 5, float(gains[1] > gains[0]))
+        labels.orders.append([1.0, -1.0])
+    right, decided = labelling.judging_facts(labels, episodes, 5)["progress"]
+    assert 20 < right == decided < 80
+
+
+def test_a_causal_model_ranks_by_its_next_word_and_its_replies_are_replayed_without_it(episodes, tmp_path):
+    judge = scripted.LikelierRank(Local(TALKER))
+    for pair in bk_pref.sample_pairs(episodes, bk_pref.LabelSettings(pairs=3), 0):
+        asked = bk_pref.question(*(episodes.segment(*part, 5) for part in pair[:2]))
+        kept, fresh = judge.reply(asked, warm(0)), scripted.LikelierRank(Local(TALKER)).reply(asked, warm(0))
+        margin = bk_pref.margin_of(kept)
+        assert margin == pytest.approx(bk_pref.margin_of(fresh), abs=1e-3) and (margin > 0) == ("A > B" in kept)
+    settings = {"pairs": 12, "random_order": "both", "train": {"network": "small", "epochs": 1, "test_share": 0.3}}
+    asked = labelling.Labelling("preferences", tmp_path / "a", "likelihood", TALKER, overrides=settings)
+    assert labelling.label(asked, episodes).account.replies == 24 == labelling.estimate(asked, episodes).calls
+    replayed = replace(asked, out=tmp_path / "b", maker="recorded", model=judge.model, ledger=asked.ledger_file)
+    assert labelling.label(replayed, episodes).account.replies == 0
+    for name in ("preferences.json", "judging.json", "network.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    with pytest.raises(GroundlabError, match="likelihood is for preferences"):
+        labelling.labeller(replace(asked, form="goals", overrides={}), GRID)
 
 
 @pytest.mark.parametrize(

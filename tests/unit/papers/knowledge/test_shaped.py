@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import runs
 import torch
+from knowledge_data import warm
 
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run
 from groundlab.learning.shaping import scale_of
 from groundlab.papers import registry
-from groundlab.papers.knowledge import agent, bk_pref
+from groundlab.papers.knowledge import agent, bk_goal, bk_pref, scripted
 from groundlab.papers.knowledge.bk_pref import PreferenceTransformer
 from groundlab.papers.knowledge.potentials import (
     Adjusted,
@@ -82,6 +83,39 @@ def test_a_run_has_one_source_of_knowledge():
     ):
         with pytest.raises(ValueError, match=line):
             agent.Settings.model_validate(given)
+
+
+def test_a_source_of_labels_is_learnt_from_and_as_a_control_they_are_shuffled(episodes, tmp_path):
+    settings = bk_pref.LabelSettings(pairs=60)
+    labels = bk_pref.judge(scripted.scripted_judge(0.0, 0), warm, episodes, settings, seed=0)
+    bk_pref.store_labels(tmp_path / "preferences.json", labels, episodes, settings)
+    given = {"form": "preference", "source": str(tmp_path)}
+    given["labelling"] = {"train": {"network": "small", "epochs": 2, "test_share": 0.3}}
+    windows, phi = random_play(WORLD, 5, 0, 8, 4), {}
+    for shuffled in (False, True):
+        asked = agent.Settings.model_validate(given | {"shuffled": shuffled})
+        assert {"arrays.npz", "preferences.json"} <= {file.name for file in asked.inputs().values()}
+        phi[shuffled] = agent.make_potential(WORLD, 3, asked, tmp_path / "unused")(windows)
+    learnt, _ = bk_pref.train(labels.pairs(), bk_pref.TrainSettings(**given["labelling"]["train"]), (3, 7, 7), 7, 3)
+    assert np.array_equal(phi[False], bk_pref.PreferencePotential(learnt)(windows))
+    assert not np.array_equal(phi[False], phi[True]) and not (tmp_path / "unused").exists()
+    bk_pref.store(tmp_path, learnt)
+    for more in ({}, {"labelling": {}, "shuffled": True}, {"labelling": {}, "form": "oracle", "shuffled": True}):
+        with pytest.raises(ValueError, match="does not read; leave it out"):
+            agent.Settings.model_validate(given | more)
+
+
+def test_goals_are_shuffled_among_stretches(tmp_path, monkeypatch):
+    library = bk_goal.GoalLibrary([f"stretch {n}" for n in range(9)], [[f"goal {n}"] for n in range(9)])
+    bk_goal.store(tmp_path, library)
+    made = []
+    monkeypatch.setattr(agent, "load_encoder", lambda *_: None)
+    monkeypatch.setattr(agent, "GoalPotential", lambda library, *_: made.append(library))
+    for shuffled in (False, True):
+        given = {"form": "goals", "source": str(tmp_path), "threshold": 0.5, "shuffled": shuffled}
+        agent.make_potential(WORLD, 0, agent.Settings.model_validate(given), tmp_path)
+    assert made[0] == library and made[1].captions == library.captions
+    assert made[1].goals != library.goals and sorted(made[1].goals) == sorted(library.goals)
 
 
 def test_a_bonus_is_divided_by_what_endless_random_play_would_be_paid():
