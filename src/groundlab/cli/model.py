@@ -142,7 +142,7 @@ def label(
         Path | None, typer.Option("--dataset", help="Folder of a dataset, or one that ships, by name.")
     ] = None,
     maker: Annotated[
-        str, typer.Option("--maker", help="Who answers: recorded, scripted, openai or local.")
+        str, typer.Option("--maker", help="Who answers: recorded, scripted, openai, local or likelihood.")
     ] = "recorded",
     model: Model = None,
     ledger: Annotated[Path | None, typer.Option("--ledger", help="File where its replies are kept.")] = None,

@@ -224,6 +224,19 @@ def test_crafters_tasks_have_a_panel_each_and_tell_who_achieved_what_on_the_way(
     assert both is not None and {"BK-Goal", "BK-Goal, x"} <= set(both.readable), "two arms of one kind, two columns"
 
 
+@pytest.mark.parametrize(
+    ("settings", "source"),
+    [
+        ({"source": "smollm2/goals"}, "SmolLM2-135M-Instruct"),
+        ({"source": "smollm2/goals", "shuffled": True}, "SmolLM2-135M-Instruct, shuffled"),
+        ({"maker": "recorded"}, "hand-written knowledge"),
+        ({"source": "labels/goals"}, "from labels/goals"),
+    ],
+)
+def test_tables_say_whose_knowledge_it_is(settings, source):
+    assert arms.source_of("goals", settings) == source
+
+
 def test_crafter_has_no_exhibit_where_it_was_not_played(built):
     assert crafter_exhibits.curves(load(built)) is None and crafter_exhibits.achievements(load(built)) is None
 

@@ -11,7 +11,7 @@ from groundlab.papers.knowledge import bk_code, dataset, labelling
 from groundlab.papers.knowledge.bk_code import CodePotential
 from groundlab.papers.knowledge.dataset import Dataset, Episode, windows_of, write
 from groundlab.papers.knowledge.sandbox import Sandbox
-from groundlab.papers.knowledge.settings import DATASET, HOME, PROGRAMS, folder_of, ledger, source_of
+from groundlab.papers.knowledge.settings import DATASET, HOME, PROGRAMS, PUBLIC_MODEL, folder_of, ledger, source_of
 
 KEYS = {"key", "model", "messages_sha256", "sampling", "reply", "tokens", "cost", "source", "created"}
 LEDGERS = [("code", "pretraining-s20"), ("goals", "pretraining-s20"), ("goals", "crafter-reward")]
@@ -71,6 +71,20 @@ def test_a_program_from_the_prompt_alone_is_what_its_ledger_comes_to(name, tmp_p
     report = labelling.label(asked, labelling.dataset("pretraining-s20"))
     assert report.account.replies == 0
     assert (tmp_path / "code-final.py").read_text() == program.read_text()
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODEL)
+def test_the_labels_of_the_public_model_are_what_its_ledger_comes_to(name, tmp_path):
+    folder, form = source_of(name), name.partition("/")[2]
+    facts = json.loads((folder / "labelling.json").read_text())
+    kept = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    assert {(line["model"], line["source"], line["cost"]) for line in kept} == {(facts["model"], "local", 0)}
+    given = {**facts["settings"], "chat": {name: facts["chat"][name] for name in ("temperature", "max_tokens", "seed")}}
+    asked = labelling.Labelling(form, tmp_path, model=facts["model"], ledger=folder / "ledger.jsonl", overrides=given)
+    assert labelling.label(asked, labelling.dataset()).account.replies == 0
+    made = [file.name for file in folder.iterdir() if file.name not in ("ledger.jsonl", "labelling.json")]
+    assert {file: (tmp_path / file).read_bytes() for file in made} == {f: (folder / f).read_bytes() for f in made}
+    assert ("judging.json" in made) == (form == "preferences") and "network.json" not in made
 
 
 def test_every_hand_written_program_runs_on_windows_of_the_dataset_and_tells_them_apart(episodes):
