@@ -124,8 +124,8 @@ def margin_of(reply: str, strict: bool = True) -> float | None:
 def estimate(data: Dataset, settings: LabelSettings, seed: int) -> Estimate:
     """Calls and tokens of a labelling, to be shown before it."""
     prompts = [tokens_of(_question_of(data, pair, settings.length)) for pair in sample_pairs(data, settings, seed)]
-    orders = 2 if settings.random_order == "both" else 1
-    return Estimate(orders * len(prompts), orders * sum(prompts), _REPLY_TOKENS * orders * len(prompts))
+    prompts *= 2 if settings.random_order == "both" else 1
+    return Estimate(len(prompts), sum(prompts), _REPLY_TOKENS * len(prompts))
 
 
 class Segments(NamedTuple):

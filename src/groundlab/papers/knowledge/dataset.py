@@ -294,8 +294,8 @@ def target_distances(data: Dataset) -> list[np.ndarray]:
     distances: list[list[float]] = [[] for _ in range(len(data))]
     for env, _, envs, mission in _replay_grids(data):
         colour, kind = mission.split()[-2:]
-        cells = envs.grids.cells[env]
-        things = np.argwhere((cells[..., 0] == TYPES.index(kind)) & (cells[..., 1] == COLOURS.index(colour)))
+        named = (TYPES.index(kind), COLOURS.index(colour)) if kind in TYPES and colour in COLOURS else (-1, -1)
+        things = np.argwhere((envs.grids.cells[env, ..., :2] == named).all(-1))
         away = np.abs(things - envs.grids.agents[env, :2]).sum(1)
         distances[env].append(float(away.min()) if len(away) else np.nan)
     return [np.array(each) for each in distances]

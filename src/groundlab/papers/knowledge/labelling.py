@@ -186,12 +186,8 @@ def labeller(labelling: Labelling, adapter: ObservationAdapter) -> ChatModel:
         if adapter is CRAFTER:
             raise GroundlabError(f"{labelling.chat.model} only scores, and judges grids only; use --maker scripted")
         return scripted.scoring_judge(labelling.chat.model or "")
-    if labelling.maker == "likelihood":
-        return _likelier_rank(labelling)
-    return chat_model(labelling.maker, labelling.chat, labelling.ledger_file, True)
-
-
-def _likelier_rank(labelling: Labelling) -> ChatModel:
+    if labelling.maker != "likelihood":
+        return chat_model(labelling.maker, labelling.chat, labelling.ledger_file, True)
     chat = labelling.chat
     if labelling.form != "preferences" or chat.model is None or is_scorer(chat.model):
         raise GroundlabError("--maker likelihood is for preferences, by a causal model; give another maker, or --model")

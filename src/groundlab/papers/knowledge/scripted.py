@@ -31,6 +31,7 @@ from groundlab.worlds.crafter.rules import FULL
 # --- Judges
 
 _RANKS = {FIRST: "A > B", SECOND: "B > A", TIE: "A = B"}
+_BEGUN = "[Rank]\n"
 
 
 def scripted_judge(error: float, seed: int, adapter: ObservationAdapter = GRID) -> Scripted:
@@ -111,15 +112,13 @@ class LikelierRank:
     both orders. What two prompts in a row begin with is read once.
     """
 
-    _BEGUN = "[Rank]\n"
-
     def __init__(self, local: Local):
         self.model, self._local, self._read = f"{local.model}, likelier rank", local, (list[int](), None)
 
     @torch.inference_mode()
     def reply(self, messages: Messages, sampling: Sampling) -> Reply:
         """The odds, as a difference of logarithms, and the rank, in the form that the prompt asks for."""
-        either = [self._local.tokens(messages, self._BEGUN + letter) for letter in "AB"]
+        either = [self._local.tokens(messages, _BEGUN + letter) for letter in "AB"]
         tokens = _shared(*either)
         before, states = self._read
         known = len(_shared(before, tokens[:-1]))
@@ -129,8 +128,8 @@ class LikelierRank:
         output = self._local.loaded[0](input_ids=rest, past_key_values=states, use_cache=True, logits_to_keep=1)
         self._read = tokens, output.past_key_values
         first, second = (output.logits[0, -1, each[len(tokens)]].item() for each in either)
-        odds = first - second
-        return Reply(f"[Odds]\n{odds:.4f}\n\n{self._BEGUN}{'A > B' if odds > 0 else 'B > A'}", Tokens(len(tokens), 1))
+        rank = "A > B" if first > second else "B > A"
+        return Reply(f"[Odds]\n{first - second:.4f}\n\n{_BEGUN}{rank}", Tokens(len(tokens), 1))
 
 
 def _shared(one: list[int], other: list[int]) -> list[int]:

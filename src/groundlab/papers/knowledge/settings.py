@@ -39,9 +39,8 @@ def folder_of(name: str | Path | None) -> Path:
 
 def source_of(name: str) -> Path:
     """The file or folder of knowledge: a program that ships, by its name; anything else by its path."""
-    if name in PUBLIC_MODEL:
-        return HOME / name
-    return HOME / "code" / name / "code-final.py" if name in PROGRAMS else Path(name)
+    shipped = f"code/{name}/code-final.py" if name in PROGRAMS else name
+    return HOME / shipped if name in (*PROGRAMS, *PUBLIC_MODEL) else Path(name)
 
 
 def ledger(form: str, about: str | Path | None = None) -> Path:
