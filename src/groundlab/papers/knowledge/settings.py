@@ -199,8 +199,8 @@ class KnowledgeSettings(PPOSettings):
     @property
     def learns(self) -> bool:
         """Whether a run's preference network learns from labels that lie in its source."""
-        preferences = LABELS.get(self.form) == "preferences" and self.source is not None
-        return preferences and not (source_of(str(self.source)) / "network.json").is_file()
+        by_pairs = LABELS.get(self.form) == "preferences" and self.source is not None
+        return by_pairs and not (source_of(str(self.source)) / "network.json").is_file()
 
     @property
     def dataset_folder(self) -> Path:
@@ -232,7 +232,7 @@ class KnowledgeSettings(PPOSettings):
 
 def _files(role: str, path: Path) -> dict[str, Path]:
     if path.is_dir():
-        return {f"{role}/{file.name}": file for file in sorted(path.iterdir()) if file.is_file()}
+        return {f"{role}/{file.name}": file for file in sorted(path.glob("[!.]*")) if file.is_file()}  # no locks
     return {role: path} if path.is_file() else {}
 
 

@@ -91,10 +91,12 @@ def test_a_source_of_labels_is_learnt_from_and_as_a_control_they_are_shuffled(ep
     bk_pref.store_labels(tmp_path / "preferences.json", labels, episodes, settings)
     given = {"form": "preference", "source": str(tmp_path)}
     given["labelling"] = {"train": {"network": "small", "epochs": 2, "test_share": 0.3}}
+    (tmp_path / ".ledger.jsonl.lock").touch()
     windows, phi = random_play(WORLD, 5, 0, 8, 4), {}
     for shuffled in (False, True):
         asked = agent.Settings.model_validate(given | {"shuffled": shuffled})
-        assert {"arrays.npz", "preferences.json"} <= {file.name for file in asked.inputs().values()}
+        names = {file.name for file in asked.inputs().values()}
+        assert names == {"arrays.npz", "card.json", "coverage.json", "preferences.json"}
         phi[shuffled] = agent.make_potential(WORLD, 3, asked, tmp_path / "unused")(windows)
     learnt, _ = bk_pref.train(labels.pairs(), bk_pref.TrainSettings(**given["labelling"]["train"]), (3, 7, 7), 7, 3)
     assert np.array_equal(phi[False], bk_pref.PreferencePotential(learnt)(windows))
