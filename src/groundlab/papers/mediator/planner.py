@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from pathlib import Path
 
 from groundlab.assets import read_text
 from groundlab.core.errors import GroundlabError
@@ -28,6 +27,7 @@ _log = logging.getLogger(__name__)
 FALLBACK: Plan = (Option(EXPLORE),)
 ATTEMPTS = 3  # questions to the model before the fallback plan (the original asks for ever, Q5)
 REMINDER = "That was no plan. Answer with a list of actions in braces, as in the examples, and with nothing else."
+_EXAMPLE = re.compile(r"((?:Q: \[|observation: \{).*?[\]}])(?:, |\n)(A: .*|action: .*?\}\.)")
 _LONGEST_SHOWN = 1000  # characters of an illegal reply that the model gets to see again
 
 
@@ -40,6 +40,7 @@ class Planner:
     sampling: Callable[[int], Sampling] = lambda draw: Sampling()
     survives: bool = False
     """Takes the fallback where the model gave no usable answer, instead of ending the run."""
+    examples: str = "system"
 
     @cached_property
     def system_prompt(self) -> str:
@@ -47,15 +48,24 @@ class Planner:
         name = "SimpleDoorKey" if self.world == "MovingObstacle" else self.world
         return read_text(f"prompts/mediator/{name}.txt")
 
+    @cached_property
+    def opening(self) -> Messages:
+        """Messages before each question: the system prompt, or its task and each example as a question and a reply."""
+        if self.examples == "system":
+            return [{"role": "system", "content": self.system_prompt}]
+        task = re.split(r"Example:|observation: \{|\nQ: \[", self.system_prompt)[0].strip()
+        end = {"ColoredDoorKey": "", "KeyInBox": ", "}.get(self.world, " ")  # as `Translator` ends a question
+        turns: Messages = [{"role": "system", "content": task}]
+        for question, reply in _EXAMPLE.findall(self.system_prompt):
+            turns += [{"role": "user", "content": question + end}, {"role": "assistant", "content": reply}]
+        return turns
+
     def plan(self, text: str, coordinates: Coordinates, seed: int) -> tuple[str, Plan]:
         """(reply, plan) for an observation text; an illegal reply is asked again, then `FALLBACK` is taken.
 
         Asked again means drawn again; where replies are not drawn (temperature 0), the model reads what was wrong.
         """
-        messages: Messages = [
-            {"role": "system", "content": self.system_prompt},
-            {"role": "user", "content": text},
-        ]
+        messages: Messages = [*self.opening, {"role": "user", "content": text}]
         reply = ""
         for attempt in range(ATTEMPTS):
             sampling = self.sampling(seed * ATTEMPTS + attempt)
@@ -80,7 +90,7 @@ class Planner:
 def planner_for(world: str, settings: Settings) -> Planner:
     """The planner of one world. Raises GroundlabError when a ledger, a model or a server is asked for and missing."""
     scripted = scripted_planner(world, settings.plans, settings.epsilon)
-    ledger = Path(settings.ledger) if settings.ledger else None
+    ledger = settings.ledger_file
     if settings.planner == "scripted":
         return replace(scripted, chat=Recording(scripted.chat, Ledger(ledger), "scripted")) if ledger else scripted
     if settings.planner == "recorded" and settings.chat.model is None:
@@ -88,7 +98,8 @@ def planner_for(world: str, settings: Settings) -> Planner:
             raise GroundlabError(f"planner=recorded needs a ledger file, not {settings.ledger!r}; give --ledger FILE")
         return replace(scripted, chat=Recorded(scripted.chat.model, Ledger(ledger)))
     chat = chat_model(settings.planner, settings.chat, ledger)
-    return Planner(world, chat, settings.chat.sampling, survives=settings.chat.unanswered == "fallback")
+    survives = settings.chat.unanswered == "fallback"
+    return Planner(world, chat, settings.chat.sampling, survives, settings.examples)
 
 
 _ACTION_WORDS = (

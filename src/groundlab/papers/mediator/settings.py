@@ -10,11 +10,13 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from groundlab.assets import model_files
+from groundlab.assets import MODELS, model_files
 from groundlab.core.bounds import LAST_SEED
 from groundlab.core.schema import Device, Layouts, Strict
 from groundlab.language.chat.factory import ChatSettings
 
+LEDGERS = MODELS.parent / "mediator"
+"""Replies that ship, by the names that `ledger` takes."""
 TRAINING_LAYOUTS = (10_000, LAST_SEED + 1)  # layouts 0 to 9,999 are for tests and are never trained on
 
 _OTHER_PLANNERS = "give --planner openai, local or recorded, or leave it out"
@@ -58,7 +60,9 @@ class Settings(Strict):
     chat: ChatSettings = ChatSettings()
     """Which model, for `openai`, `local`, and for `recorded` where the ledger holds one's replies."""
     ledger: str | None = None
-    """File of replies (from the current folder): read by `planner=recorded`, read and filled by the others."""
+    """File of replies, or the name of one that ships: read by `planner=recorded`, read and filled by the others."""
+    examples: Literal["system", "turns"] = "system"
+    """Where a model reads the prompt's examples: in the system message, or as earlier questions and replies."""
     ask_lambda: float = Field(0.01, ge=0)
     """Communication penalty of an ask, before f (docs/papers/mediator-method.md#s5-1)."""
     fidelity: Fidelity = Fidelity()
@@ -69,11 +73,17 @@ class Settings(Strict):
             raise ValueError(f"has a model, which planner=scripted does not ask; {_OTHER_PLANNERS}")
         return self
 
+    @property
+    def ledger_file(self) -> Path | None:
+        """The ledger, wherever it lies; None where no reply is kept."""
+        shipped = LEDGERS / f"{self.ledger}.jsonl"
+        return shipped if self.ledger and shipped.is_file() else Path(self.ledger) if self.ledger else None
+
     def inputs(self) -> dict[str, Path | bytes | str]:
         """The ledger (of one that is filled, neither path nor content counts), and the files of a local model."""
         files = model_files(self.chat.model, "chat.model") if self.planner == "local" and self.chat.model else {}
-        ledger = Path(self.ledger) if self.ledger and self.planner == "recorded" else b""
-        return {**files, **({"ledger": ledger} if self.ledger else {})}
+        ledger = self.ledger_file
+        return {**files, **({"ledger": ledger if self.planner == "recorded" else b""} if ledger else {})}
 
 
 class RuleSettings(Settings):
