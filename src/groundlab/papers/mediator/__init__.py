@@ -23,7 +23,7 @@ PAPER = Paper(
     "(Hu et al. 2024)",
     question="When does it pay to ask a language model for a plan?",
     url="https://arxiv.org/abs/2306.03604",
-    page_tables=("mediator-table1", "mediator-variants"),
+    page_tables=("mediator-table1", "mediator-variants", "mediator-planner"),
     methods=(
         _learner("mediator", "agent", "learns by PPO when to ask the planner", "AskingSettings"),
         _rule("hard-coded", "asks when the plan is exhausted"),
@@ -40,5 +40,5 @@ PAPER = Paper(
     metrics=("interactions", "steps", "success", "return", "asked"),
     short_names={"mediator": "trained policy"}
     | {f"probability={p}": f"random (p = {p})" for p in (0.02, 0.05, 0.1, 0.2)},
-    exhibits=(f"{_HERE}.exhibits", f"{_HERE}.variants"),
+    exhibits=(f"{_HERE}.exhibits", f"{_HERE}.variants", f"{_HERE}.public_planner"),
 )

@@ -5,9 +5,12 @@ import time
 import pytest
 from rooms import room_image
 
+from groundlab.lab import config
 from groundlab.language.chat import Sampling, Scripted
 from groundlab.papers.mediator.planner import ATTEMPTS, Planner, parse_plan, perfect_reply, scripted_planner
+from groundlab.papers.mediator.public_planner import plans, questions
 from groundlab.papers.mediator.search import Translator
+from groundlab.papers.mediator.settings import Settings
 from groundlab.papers.mediator.skills import DROP_OBJECT, EXPLORE, GO_TO, UNKNOWN, Option
 
 DOOR_KEY_WORLDS = ("SimpleDoorKey", "KeyInBox", "RandomBoxKey", "ColoredDoorKey")
@@ -86,6 +89,35 @@ def test_the_system_prompt_shows_the_planners_own_answers(world):
     for example in examples:
         text, reply = example.split("}, action: ")
         assert f"action: {reply}" == perfect_reply(world, f"{text}}} "), text
+
+
+@pytest.mark.parametrize("world", DOOR_KEY_WORLDS)
+def test_examples_as_turns_are_those_of_the_prompt_in_the_words_of_questions(world):
+    shown = Planner(world, Scripted("silent", lambda text, sampling: ""), examples="turns")
+    task, *turns = shown.opening
+    asked, replies = ([turn["content"] for turn in turns[start::2]] for start in (0, 1))
+    assert len(replies) == {"SimpleDoorKey": 5, "KeyInBox": 7, "RandomBoxKey": 11, "ColoredDoorKey": 10}[world]
+    assert all(reply in shown.system_prompt and reply not in task["content"] for reply in replies)
+    if world == "ColoredDoorKey":
+        return
+    strange = [text for text in asked if text not in questions(world)]
+    assert strange == (["observation: {observed a door, carry key}, "] if world == "KeyInBox" else [])  # Q17
+
+
+def test_each_text_of_an_episode_of_the_original_is_among_the_questions_of_its_world(mediator_golden):
+    known = {world: questions(world) for world in DOOR_KEY_WORLDS}
+    for episode in mediator_golden["episodes"]:
+        assert {ask["text"] for ask in episode["asks"]} <= known[episode["task"]].keys()
+
+
+@pytest.mark.parametrize(
+    ("world", "right"), [("SimpleDoorKey", 1), ("MovingObstacle", 1), ("KeyInBox", 3), ("RandomBoxKey", 5)]
+)
+def test_the_ledger_that_ships_replays_each_question_and_every_reply_is_a_plan(world, right):
+    rows = config.load("mediator", "full").runs
+    (row,) = [row for row in rows if row.arm == "always/planner/smollm2" and world in row.worlds]
+    found = plans(world, Settings(**row.settings))  # a question without a reply would raise
+    assert all(valid for valid, _ in found) and sum(same for _, same in found) == right
 
 
 def test_a_planner_that_never_gives_a_plan_means_to_explore_after_the_stated_attempts():
