@@ -32,7 +32,7 @@ QUIRKS = {  # the defaults of settings.Fidelity, which pictures cannot import
     "repeat": "whole",
     "goto_ties": "original",
 }
-_HEAD = {"plans": "head", "epsilon": 0.0, "fidelity": QUIRKS}
+_HEAD = {"plans": "head", "epsilon": 0.0, "planner": "scripted", "fidelity": QUIRKS}
 _ANNEALED = {**_HEAD, "ask_lambda": 0.01, "anneal_from": 0.75}
 CONSTANT = {**_ANNEALED, "anneal_from": 1.0}  # the learning rate of the released code, whose last policy is a lottery
 _PROTOCOL = {  # of the first commit, which seems to have made the published table

@@ -12,7 +12,7 @@ from groundlab.report.records import Records
 from groundlab.report.statistics import Estimate
 from groundlab.report.tables import Column, Table
 
-_VARIED = ("fidelity", "epsilon", "ask_lambda", "entropy_anneal_from", "heads")
+_VARIED = ("fidelity", "planner", "epsilon", "ask_lambda", "entropy_anneal_from", "heads")
 _KEPT = ("plans", "probability", "anneal_from", "iterations")
 _METRICS = ("interactions", "asked", "steps", "success", "return")
 
@@ -49,8 +49,8 @@ def variants(records: Records) -> Table | None:
 
 
 _NOTES = (
-    "no language model was asked: the planner is a script; epsilon is the share of its replies that are "
-    "disturbed, about half of which become a wrong plan",
+    "the planner is a script but where a language model is named, whose replies are recorded; epsilon is the share of "
+    "the script's replies that are disturbed, about half of which become a wrong plan",
     "what each quirk is: docs/papers/mediator-reference.md, Quirks; the usual settings are the rows of Table 1",
     "mean [95 % interval] over seeds and test layouts; trained policies are sampled",
 )
