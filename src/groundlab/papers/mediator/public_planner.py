@@ -53,7 +53,7 @@ def table(records: Records) -> Table | None:
     """One row a world: questions, plans and right plans of a ledger that ships; None where none was used."""
     found = {}
     for world, settings in records.runs[["world", "settings"]].itertuples(index=False):
-        if settings["planner"] == "recorded" and (LEDGERS / f"{settings['ledger']}.jsonl").is_file():
+        if settings.get("planner") == "recorded" and (LEDGERS / f"{settings['ledger']}.jsonl").is_file():
             used = {name: settings[name] for name in ("planner", "chat", "ledger", "examples")}
             found[world] = plans(world, Settings(**used))
     columns: list[Column[str]] = [
