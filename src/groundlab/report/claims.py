@@ -108,7 +108,7 @@ class Selector(Strict):
         return same and settings_fit(settings, self.settings)
 
     def __str__(self) -> str:
-        values = {key: " or ".join(value) if isinstance(value, list) else value for key, value in self.settings.items()}
+        values = {key: " or ".join(map(str, v)) if isinstance(v, list) else v for key, v in self.settings.items()}
         settings = "".join(f", {key} {value}" for key, value in values.items())
         policy = "" if self.policy in ("rule", self.method) else f", {self.policy}"
         policy += "" if self.when == "end" else f", {self.when}"
