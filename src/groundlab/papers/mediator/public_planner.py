@@ -19,20 +19,20 @@ def questions(world: str) -> dict[str, Coordinates]:
     """Return each text that a world can show the planner, with the places of what it names."""
     two = world == "ColoredDoorKey"  # keys, one of them of the door's colour
     colours = range(len(COLOURS)) if two else (0,)
-    seen = [order for count in range(3 if two else 2) for order in permutations(colours, count)]
+    none_or_one, seen = ([each for n in range(most) for each in permutations(colours, n)] for most in (2, 2 + two))
     found = {}
-    for keys, box, door, carried in product(seen, range(1 + has_box(world)), (None, *colours), (None, *colours)):
-        held = [*keys, carried] if carried is not None else keys
+    for keys, box, door, carried in product(seen, range(1 + has_box(world)), none_or_one, none_or_one):
+        held = (*keys, *carried)
         unboxed = box and held and world == "KeyInBox"
-        if len(set(held)) < len(held) or len({*held, door} - {None}) > 2 or unboxed:
+        if len(set(held)) < len(held) or len({*held, *door}) > 2 or unboxed:
             continue
-        objects = [(KEY, colour) for colour in keys] + [(BOX, 0)] * box + [(DOOR, door)] * (door is not None)
+        objects = [(KEY, colour) for colour in keys] + [(BOX, 0)] * box + [(DOOR, colour) for colour in door]
         image = np.zeros((10, 10, 4), np.uint8)
         image[..., 3] = NOT_HERE
         for place, each in enumerate(objects):
             image[place, 0, :2] = each
-        if carried is not None:
-            image[9, 9] = KEY, carried, 0, 0
+        for colour in carried:
+            image[9, 9] = KEY, colour, 0, 0
         translator = Translator(world)
         found[translator.describe(image)] = translator.coordinates
     return found
