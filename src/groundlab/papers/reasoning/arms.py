@@ -82,6 +82,12 @@ class ReasoningArm(Arm):
         """The policy under which it was played in a test: `SAMPLED` in its own world, `FIRST_FINISHED`, or a world."""
         return self.main if test in (SAMPLED, self.world) else test
 
+    @property
+    def valid_replies(self) -> float | None:
+        """The share of its replies in its own world that are an action; None where they were not counted."""
+        counts = [self.estimate(self.main, metric) for metric in ("invalid", "length")]
+        return 1 - counts[0].value / counts[1].value if counts[0] and counts[1] else None
+
     def series(self, metric: str) -> tuple[np.ndarray, np.ndarray] | None:
         """(replies of the environments [points], values [seeds, points]) of what training recorded.
 
@@ -163,8 +169,8 @@ class Study:
         return (value, "") if isinstance(value, int) else (int(value != "nested"), str(value))
 
     def name(self, arm: ReasoningArm) -> str:
-        """The arm by what the study changes: `3 distractors`, `bandit`."""
-        return self.phrase.format(self.value(arm))
+        """The arm by what the study changes: `3 distractors`, `bandit`; and whether its replies are read leniently."""
+        return self.phrase.format(self.value(arm)) + ", read leniently" * (arm.settings.get("parser") == "lenient")
 
 
 DISTRACTORS = Study("num_dists", "{} distractors", printed=True)

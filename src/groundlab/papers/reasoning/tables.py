@@ -316,6 +316,7 @@ def _study_columns(printed: bool, several: bool) -> list[Column[tuple[Study, Rea
         Column("updates_by_then", lambda row: row[2], caption=""),
         Column("success", end("success"), "success", "at its end"),
         *(Column("", end(metric), metric, METRICS[metric]) for metric in list(METRICS)[1:]),
+        Column("valid_replies", lambda row: row[1].valid_replies, caption=""),
         *([Column("", report(False), caption="report, zero-shot")] if printed else []),
         *([Column("", report(True), caption="report, trained")] if printed else []),
     ]
