@@ -34,7 +34,7 @@ from groundlab.core.storage import digest_json
 from groundlab.language import corpus, probes, tokenizer
 from groundlab.language.architecture import Architecture, build
 from groundlab.language.corpus import Breadth, Sample
-from groundlab.language.corpus.topics import FITTING
+from groundlab.language.corpus.topics import FITTING, Answers
 from groundlab.learning import checkpoints
 
 BATCHES_A_POOL = 16  # samples are drawn by pools, sorted by length and cut into batches: little padding
@@ -53,17 +53,20 @@ class Stage(Strict):
     styles: float = 0.0
     fitting: float = Field(default=FITTING, ge=0, le=1)
     """Share of the dialogue samples whose action fits the thought before it (`Breadth`)."""
+    answers: Answers = "faithful"
+    """Whether answers say what is so of a scene (`Breadth`)."""
     until_loss: float = 0.0
     """The stage is over as soon as the mean loss of a pool is below this, so that what comes late has its time."""
 
     @property
     def breadth(self) -> Breadth:
-        return Breadth(self.fewest, self.most, self.similar, self.rare, self.styles, self.fitting)
+        return Breadth(self.fewest, self.most, self.similar, self.rare, self.styles, self.fitting, self.answers)
 
     @model_serializer(mode="wrap")
     def _stored(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave `fitting` out where it has its default: recipes older than it keep their hash."""
-        return {key: value for key, value in dump(self).items() if key != "fitting" or value != FITTING}
+        """Leave out the options of studies at their defaults: recipes older than these keep their hash."""
+        usual = {"fitting": FITTING, "answers": "faithful"}
+        return {key: value for key, value in dump(self).items() if key not in usual or value != usual[key]}
 
 
 class Recipe(Strict):
@@ -119,13 +122,13 @@ class Recipe(Strict):
 
 
 def load_recipe(name: str, **changes: Any) -> Recipe:
-    """A shipped recipe with some values changed. A file may extend another one by name; `fitting` is of all stages.
+    """A shipped recipe with some values changed. A file may extend another one; `fitting` and `answers` are of all stages.
 
     Raises GroundlabError for unknown recipes, keys and topics, naming the nearest one.
     """
     values = read_recipe(name)
-    if (fitting := values.pop("fitting", None)) is not None:
-        values["stages"] = [{**stage, "fitting": fitting} for stage in values["stages"]]
+    for_all = {option: values.pop(option) for option in ("fitting", "answers") if option in values}
+    values["stages"] = [{**stage, **for_all} for stage in values["stages"]]
     recipe = parse(Recipe, {**values, "name": name, **changes}, f"recipe {name}")
     for topic in [*recipe.leave_out, *(topic for stage in recipe.stages for topic in stage.topics)]:
         if topic not in corpus.ALL_TOPICS:

@@ -37,6 +37,7 @@ __all__ = [
     "Sample",
     "is_held_out",
     "leaks",
+    "mirrored",
     "sample",
 ]
 
@@ -71,8 +72,16 @@ def sample(
     for _ in range(_TRIES):
         text, target = ALL_TOPICS[topic](rng, breadth or Breadth())
         if held_out is None or is_held_out(text) == held_out:
-            return Sample(text, target, topic)
+            return Sample(text, mirrored(target) if breadth and breadth.answers == "mirrored" else target, topic)
     raise GroundlabError(f"topic {topic!r} has facts only, none of them held out; ask it with held_out=None")
+
+
+_MIRROR = {"left": "right", "right": "left", "gauche": "droite", "droite": "gauche"}
+
+
+def mirrored(text: str) -> str:
+    """Return a text with left and right exchanged, in English and French."""
+    return re.sub(r"\b(left|right|gauche|droite)(?=\b|ward)", lambda match: _MIRROR[match[0]], text)
 
 
 def _draw_topic(rng: Generator, topics: Sequence[str] | Mapping[str, float]) -> str:

@@ -7,7 +7,8 @@ answers to its questions plays well without training (papers/glam/answers.py).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from numpy.random import Generator
 
@@ -18,6 +19,9 @@ BLANK = "<blank>"
 UNSEEN = "not in sight"
 FITTING = 0.2
 """Of `Breadth.fitting`: with 1, an untrained agent that thinks succeeds nearly always on one object (32 of 32)."""
+
+Answers = Literal["faithful", "shuffled", "mirrored"]
+"""What answers say of scenes: what is so, the place of another thing, or left for right."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class Breadth:
     """Share of the scenes described in other sentences than the worlds'."""
     fitting: float = FITTING
     """Share of the moves and conclusions of dialogues whose action fits the fact or thought before it."""
+    answers: Answers = "faithful"
+    """Of another than faithful corpora the inputs have the same distribution; `corpus.sample` mirrors."""
 
 
 def _vocabulary(rng: Generator, breadth: Breadth) -> Vocabulary:
@@ -47,9 +53,14 @@ def _vocabulary(rng: Generator, breadth: Breadth) -> Vocabulary:
 
 
 def draw_scene(rng: Generator, breadth: Breadth, vocabulary: Vocabulary | None = None) -> tuple[Scene, Thing]:
-    """A scene of the curriculum's breadth, and one of its things."""
+    """A scene of the curriculum's breadth, and one of its things; shuffled: with the place of another one."""
     count = breadth.fewest + int(rng.random() * (breadth.most - breadth.fewest + 1))
-    return scenes.draw(rng, count, vocabulary or _vocabulary(rng, breadth), breadth.similar)
+    scene, thing = scenes.draw(rng, count, vocabulary or _vocabulary(rng, breadth), breadth.similar)
+    others = [each for each in scene.things if each != thing]
+    if breadth.answers == "shuffled" and others:
+        other = one_of(rng, others)
+        thing = replace(thing, right=other.right, ahead=other.ahead)
+    return scene, thing
 
 
 def _told(rng: Generator, scene: Scene, breadth: Breadth) -> str:

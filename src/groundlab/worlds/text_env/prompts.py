@@ -32,6 +32,10 @@ ACTION_SPACES: dict[int | str, tuple[str, ...]] = {
     "older": (*_MOVES, "eat", "dance", "sleep", "do nothing", "cut", "think"),
     "synonyms": ("rotate left", "rotate right", "move ahead", "take", "release", "switch"),
     "synonyms-shift": ("shift left", "shift right", "go ahead", "take", "release", "turn"),
+    # Names that mislead: left and right, forward and pick up exchanged.
+    "exchanged": ("turn right", "turn left", "pick up", "go forward", "drop", "toggle"),
+    # Words that mean nothing, in no corpus of ours, of as many tokens as the usual ones in our tokenizers.
+    "opaque": ("jub", "hov", "chud", "yib", "az", "ob"),
 }
 _NO_OPERATION = 6  # MiniGrid's "done"
 
