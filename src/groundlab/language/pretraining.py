@@ -122,7 +122,7 @@ class Recipe(Strict):
 
 
 def load_recipe(name: str, **changes: Any) -> Recipe:
-    """A shipped recipe with some values changed. A file may extend another one; `fitting` and `answers` are of all stages.
+    """A shipped recipe with some values changed. A file may extend another; `fitting` and `answers` are of all stages.
 
     Raises GroundlabError for unknown recipes, keys and topics, naming the nearest one.
     """

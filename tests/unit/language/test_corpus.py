@@ -1,6 +1,8 @@
 """The corpus tells the truth, shows no policy, keeps the test words and the held-out part to itself."""
 
 import re
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -8,9 +10,10 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.seeding import generator
 from groundlab.language import corpus, tokenizer
 from groundlab.language.corpus import TOPICS, Breadth, scenes
-from groundlab.language.corpus.topics import UNSEEN
+from groundlab.language.corpus.topics import UNSEEN, draw_scene
 
 WIDE = Breadth(rare=0.3, styles=0.3)
+ANSWERS = ("faithful", "shuffled", "mirrored")
 PLAIN = re.compile(r"you see an? (?P<name>\w+ \w+) (?P<place>\d step.*)")
 
 
@@ -43,6 +46,30 @@ def test_the_rule_finds_a_demonstration_and_the_prompt_format(text, target):
 def test_the_words_that_test_invented_words_are_in_no_sample():
     text = " ".join(f"{sample.input} {sample.target}" for sample in drawn(20_000, breadth=Breadth(rare=1.0)))
     assert not scenes.RESERVED & set(re.findall(r"\w+", text))
+
+
+def test_a_shuffled_corpus_gives_the_place_of_another_thing_and_keeps_unigram_counts():
+    for number in range(200):
+        faithful, shuffled = (draw_scene(generator(number, "test"), replace(WIDE, answers=a)) for a in ANSWERS[:2])
+        others = {(each.right, each.ahead) for each in faithful[0].things if each != faithful[1]}
+        assert shuffled[0] == faithful[0] and shuffled[1].name == faithful[1].name
+        assert not others or (shuffled[1].right, shuffled[1].ahead) in others
+    shares = []
+    for answers in ANSWERS[:2]:
+        found = drawn(3000, ["places", "sides"], Breadth(answers=answers))
+        words = Counter(word for sample in found for word in f"{sample.input} {sample.target}".lower().split())
+        shares.append({word: count / words.total() for word, count in words.items()})
+    assert shares[0] == pytest.approx(shares[1], abs=0.002)
+
+
+def test_a_mirrored_corpus_exchanges_sides_in_answers_only():
+    faithful, mirrored = (drawn(3000, breadth=replace(WIDE, answers=each)) for each in (ANSWERS[0], ANSWERS[2]))
+    swap = {"left": "right", "gauche": "droite", "leftward": "rightward"}
+    swap |= {right: left for left, right in swap.items()}
+    for usual, other in zip(faithful, mirrored, strict=True):
+        words = [swap.get(word, word) for word in re.split(r"(\W)", usual.target)]
+        assert other == usual._replace(target="".join(words))
+    assert faithful != mirrored
 
 
 def test_every_answer_about_a_scene_is_what_the_scene_says():

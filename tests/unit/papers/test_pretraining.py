@@ -175,6 +175,19 @@ def test_a_recipe_gives_fitting_to_all_its_stages_and_changes_nothing_else():
     assert none | {"name": usual["name"]} == usual
 
 
+@pytest.mark.parametrize("name", ["places", "shuffled", "mirrored", "no-view"])
+def test_a_recipe_of_the_lead_s_study_has_the_usual_tokens_and_another_corpus(name, pretrained, tmp_path):
+    usual, other = load_recipe("quick-t5").model_dump(), load_recipe(f"quick-t5-{name}").model_dump()
+    changed = {key for key in usual if usual[key] != other[key]}
+    assert changed == {"name", "leave_out" if name == "places" else "stages"}
+    own = {key: other["stages"][-1][key] for key in ("topics", "answers") if key in other["stages"][-1]}
+    stages = [Stage(steps=16, most=3, **own)]
+    facts = pretrain(tiny(stages=stages, leave_out=other["leave_out"]), tmp_path)
+    assert facts["corpus"] != pretrained("t5")[1]["corpus"]
+    words = [tokenizer.load(home).get_vocab() for home in (tmp_path, pretrained("t5")[0])]
+    assert words[0] == words[1]
+
+
 def test_a_model_of_another_corpus_is_pretrained_again_and_one_of_todays_is_left(tmp_path, monkeypatch):
     monkeypatch.setenv("GROUNDLAB_RESULTS", str(tmp_path))
     monkeypatch.setattr(pretraining, "load_recipe", lambda name, seed: tiny(seed=seed))

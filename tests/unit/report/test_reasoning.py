@@ -216,7 +216,7 @@ def test_a_model_that_is_read_leniently_is_named_so_and_its_valid_replies_are_co
     store(folder, "direct-zero-shot", 0, {"sampled": 0.5}, variant="model/lenient", **public, parser="lenient")
     found = tables.study_table(load(folder), arms.MODELS).data.set_index("arm")["valid_replies"]
     assert found["smollm2-135m-instruct"] == pytest.approx(64 / 65)
-    assert found["smollm2-135m-instruct, read leniently"] == pytest.approx(37 / 38), "half of its episodes have 10 steps"
+    assert found["smollm2-135m-instruct, read leniently"] == pytest.approx(37 / 38), "half have 10 steps"
 
 
 def test_a_study_names_worlds_where_it_has_several(records, mixed):

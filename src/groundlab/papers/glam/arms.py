@@ -64,6 +64,10 @@ class GlamArm(Arm):
         return arms.difference((self, self.played_in(test)), (self, self.played_in(f"{test} {CONTROL}".strip())))
 
 
+LEAD = ("words", "corpus")
+"""Studies of what the lead hangs on: their arms are in one table of their own (pretraining_study.py)."""
+
+
 def glam_arms(records: Records) -> list[GlamArm]:
-    """All arms of this paper."""
-    return arms.arms(records, GlamArm)
+    """All arms of this paper but those of `LEAD`."""
+    return [each for each in arms.arms(records, GlamArm) if each.study not in LEAD]

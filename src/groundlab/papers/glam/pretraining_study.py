@@ -1,6 +1,10 @@
-"""What pretraining gives at equal temperature: recipes by pretraining seeds by temperatures, tuned by the same PPO."""
+"""What pretraining gives at equal temperature: recipes by pretraining seeds by temperatures, tuned by the same PPO; and
+what the lead over a network that read nothing hangs on: the words of the actions, and what the corpus says.
+"""
 
+import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,12 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from groundlab.papers.glam.arms import STYLES, GlamArm, glam_arms, temperature
+from groundlab.papers.glam.arms import LEAD, MIXED, STYLES, GlamArm, glam_arms, temperature
 from groundlab.papers.glam.pretraining_exhibits import WHOLE, doses, recipe_name
+from groundlab.report import arms
+from groundlab.report.arms import short
 from groundlab.report.exhibits import exhibit
-from groundlab.report.records import FIRST_FINISHED, Records
-from groundlab.report.statistics import Estimate
+from groundlab.report.records import FIRST_FINISHED, Records, tenth_means, training_means
+from groundlab.report.statistics import Estimate, bounds_of, mean_interval
 from groundlab.report.style import PALETTE, new_figure
+from groundlab.report.tables import POINTS, Column, Table
 
 _MARKERS = ("o", "^", "s", "D", "v")
 """One a pretraining seed."""
@@ -144,3 +151,84 @@ def _draw_mark(axis: Axes, x: float, level: Estimate | None, colour: str, seed: 
     if level:
         spread = level.bars if level.known else None
         axis.errorbar(x, level.value, spread, fmt=_marker(seed), color=colour, markersize=6, elinewidth=1, **look)
+
+
+# --- What the lead hangs on
+
+_WHATS = {
+    "usual": "usual words, whole corpus",
+    "opaque": "words: opaque",
+    "exchanged": "words: exchanged",
+    "places": "corpus: places only",
+    "shuffled": "corpus: shuffled binding",
+    "mirrored": "corpus: mirrored sides",
+    "no-view": "corpus: no view",
+}
+_Arms = dict[int, GlamArm]  # by pretraining
+
+
+@dataclass(frozen=True)
+class _Lead:
+    """What was changed in a world, and the arms of each method there."""
+
+    world: str
+    what: str
+    by_method: dict[str, _Arms]
+
+    def level(self, method: str, first: bool = False) -> Estimate | None:
+        """Success while learning, or in the first tenth of the updates, over all trainings."""
+        curves = [arm.curves for arm in self.by_method.get(method, {}).values()]
+        means = [tenth_means(each, "success", last=False) if first else training_means(each) for each in curves]
+        return mean_interval(np.concatenate(means), bounds=bounds_of("success")) if means else None
+
+    def lead(self) -> Estimate | None:
+        """Points of success while learning over NPAE of the same pretraining, or all of NPAE; over pretrainings."""
+        theirs = {number: arm.efficiency().value for number, arm in self.by_method.get("npae", {}).items()}
+        ours, usual = self.by_method.get("glam", {}), np.mean([*theirs.values()]) if theirs else None
+        gaps = [[arm.efficiency().value - theirs.get(number, usual)] for number, arm in ours.items() if theirs]
+        return mean_interval(np.array(gaps)) if gaps else None
+
+
+def _place(arm: GlamArm) -> tuple[str, int] | None:
+    """What an arm changes, and its pretraining; None for one that is no part of the comparison."""
+    if arm.study in LEAD:
+        what, _, seed = arm.name.split("/")[2].replace("-tasks", "").rpartition("-s")
+        return what, int(seed)
+    found = re.fullmatch(r"tasks-t5-s(\d+)", arm.settings.get("model", ""))
+    is_usual = arm.world == MIXED and arm.study in ("", "model") and arm.kind in ("glam", "npae") and arm.learns
+    return ("usual", int(found[1])) if found and is_usual else None
+
+
+@exhibit("glam-hangs-on", "What the lead over NPAE hangs on: words and corpora", ("glam",), ("npe", "npae"))
+def lead_table(records: Records) -> Table | None:
+    """One row a change of the words or of the corpus and world; None where neither was changed."""
+    placed = [(arm, place) for arm in arms.arms(records, GlamArm) if (place := _place(arm))]
+    found = dict[tuple[str, str], dict[str, _Arms]]()
+    for arm, (what, number) in placed:
+        found.setdefault((arm.world, what), {}).setdefault(arm.kind, {})[number] = arm
+    for (world, what), methods in found.items():
+        if "npae" not in methods and _WHATS[what].startswith("words"):  # its heads know no words
+            methods["npae"] = found.get((world, "usual"), {}).get("npae", {})
+    rows = [_Lead(world, what, found[world, what]) for world, what in sorted(found, key=_order)]
+    columns: list[Column[_Lead]] = [
+        Column("world", lambda row: row.world, short),
+        Column("what", lambda row: _WHATS[row.what]),
+        *(Column(name, partial(_Lead.level, method=name), "success", name.upper()) for name in ("glam", "npe", "npae")),
+        Column("lead", _Lead.lead, POINTS, "lead over NPAE"),
+        Column("glam first", partial(_Lead.level, method="glam", first=True), "success", "GLAM at first"),
+        Column("npae first", partial(_Lead.level, method="npae", first=True), "success", "NPAE at first"),
+        Column("pretrainings", lambda row: len(row.by_method.get("glam", {}))),
+        Column("trainings", lambda row: sum(len(arm.seeds) for arm in row.by_method.get("glam", {}).values())),
+    ]
+    return Table.of(rows, columns, _LEAD_NOTES) if any(arm.study in LEAD for arm, _ in placed) else None
+
+
+def _order(key: tuple[str, str]) -> tuple[bool, int]:
+    return key[0] == MIXED, list(_WHATS).index(key[1])
+
+
+_LEAD_NOTES = (
+    "success of training episodes in percent, averaged over all frames, mean [95 % interval] over trainings; at first: "
+    "in the first tenth of the updates; lead: points, its interval over pretrainings",
+    "opaque: invented words of as many tokens; exchanged: left for right, forward for pick up; NPAE's heads know none",
+)
