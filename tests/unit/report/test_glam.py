@@ -66,6 +66,28 @@ def curve(*updates: tuple[int, float | None]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def test_the_lead_is_over_npae_of_the_same_pretraining_and_stays_out_of_other_exhibits(folder):
+    for number in range(3):
+        for words, level in (("usual", 0.9), ("opaque", 0.6)):
+            store(folder, "glam", 3 * number, {"sampled": 0.9}, [0.2, level], variant=f"words/{words}-s{number}")
+        store(folder, "npae", 3 * number, {"sampled": 0.5}, [0.3, 0.1 * number], variant=f"words/usual-s{number}")
+    for number in range(2):
+        store(folder, "glam", number, {}, [0.1, 0.5], arms.MIXED, f"words/opaque-tasks-s{number}")
+    store(folder, "npae", 0, {}, [0.1, 0.1], arms.MIXED, model="tasks-t5-s0")
+    records = load(folder)
+    found = pretraining_study.lead_table(records).data.set_index(["world", "what"])
+    assert found["lead"].round(9).to_dict() == {
+        (WORLD, "usual words, whole corpus"): 35,
+        (WORLD, "words: opaque"): 20,
+        (arms.MIXED, "words: opaque"): 20,
+    }
+    opaque = found.loc[(WORLD, "words: opaque")]
+    assert (opaque["glam"], opaque["glam first"], opaque["npae first"]) == pytest.approx((40, 20, 30))
+    assert (opaque["pretrainings"], opaque["trainings"]) == (3, 3)
+    assert opaque["lead_low"] < 15 < 25 < opaque["lead_high"], "over three pretrainings"
+    assert {each.study for each in arms.glam_arms(records)} == {""}
+
+
 def test_running_success_counts_the_last_episodes_and_not_updates():
     frames, success = running_success(curve((50, 0.0), (0, None), (50, 50.0), (100, 80.0), (20, 0.0)))
     assert frames.tolist() == [3000, 4000, 5000], "before, there are fewer than 100 episodes"

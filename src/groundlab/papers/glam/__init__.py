@@ -24,7 +24,10 @@ PAPER = Paper(
     "(Carta et al. 2023)",
     question="Can a language model be the policy, grounded by online PPO?",
     url="https://arxiv.org/abs/2302.02662",
-    page_tables=("glam-agents", "glam-efficiency", "glam-kinds", "glam-generalization", "glam-options", "glam-doses"),
+    page_tables=(
+        *("glam-agents", "glam-efficiency", "glam-kinds", "glam-generalization", "glam-options", "glam-doses"),
+        "glam-hangs-on",
+    ),
     methods=(
         _tuned("glam", "a language model tuned by PPO"),
         _tuned("npae", "its embeddings only, action head, PPO"),

@@ -209,7 +209,7 @@ def lead_table(records: Records) -> Table | None:
     for (world, what), methods in found.items():
         if "npae" not in methods and _WHATS[what].startswith("words"):  # its heads know no words
             methods["npae"] = found.get((world, "usual"), {}).get("npae", {})
-    rows = [_Lead(world, what, found[world, what]) for world, what in sorted(found, key=_order)]
+    rows = [_Lead(*key, found[key]) for key in sorted(found, key=_order) if "glam" in found[key]]
     columns: list[Column[_Lead]] = [
         Column("world", lambda row: row.world, short),
         Column("what", lambda row: _WHATS[row.what]),
