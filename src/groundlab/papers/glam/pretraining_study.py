@@ -184,9 +184,11 @@ class _Lead:
     def lead(self) -> Estimate | None:
         """Points of success while learning over NPAE of the same pretraining, or all of NPAE; over pretrainings."""
         theirs = {number: arm.efficiency().value for number, arm in self.by_method.get("npae", {}).items()}
-        ours, usual = self.by_method.get("glam", {}), np.mean([*theirs.values()]) if theirs else None
-        gaps = [[arm.efficiency().value - theirs.get(number, usual)] for number, arm in ours.items() if theirs]
-        return mean_interval(np.array(gaps)) if gaps else None
+        ours = self.by_method["glam"]
+        if not theirs:
+            return None
+        usual = float(np.mean([*theirs.values()]))
+        return mean_interval(np.array([[ours[each].efficiency().value - theirs.get(each, usual)] for each in ours]))
 
 
 def _place(arm: GlamArm) -> tuple[str, int] | None:
