@@ -30,7 +30,7 @@ NOTHING_TO_SHOW = {
     # studies that `full` judges with five seeds; one room only; nothing varied; one number of actions and of objects
     "quick": {
         *("glam-dose-curves", "glam-doses", "glam-pretraining", "glam-sizes", "mediator-variants"),
-        "mediator-planner",
+        *("mediator-planner", "glam-hangs-on"),
         *("glam-fig2", "glam-kinds", "glam-options", "knowledge-worlds", "knowledge-tests"),
         *("knowledge-crafter", "knowledge-achievements"),
         *("reasoning-distractors", "reasoning-distractors-table"),
@@ -42,7 +42,7 @@ NOTHING_TO_SHOW = {
     "full": {"knowledge-labels", "knowledge-quirks", "reasoning-limits", "reasoning-limits-table"},
     # models of other makers, of whose pretraining nothing is known; later options; labels and chat by one model each
     "paper": {
-        "mediator-planner",
+        *("mediator-planner", "glam-hangs-on"),
         *("glam-dose-curves", "glam-doses", "glam-options", "glam-pretraining", "knowledge-labels"),
         *("reasoning-models", "reasoning-models-table", "reasoning-fitting"),
     },

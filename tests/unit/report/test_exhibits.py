@@ -32,7 +32,7 @@ def test_the_same_data_gives_the_same_bytes_in_another_process(results, tmp_path
     subprocess.run([sys.executable, "-c", code, str(copy)], check=True)
     kinds = ("png", "pdf", "csv", "md")
     files = [file for kind in kinds for file in results.glob(f"mediator/*/*.{kind}")]
-    assert len(files) == 2 * len(MEDIATOR)
+    assert len(files) == 2 * (len(MEDIATOR) - 1)  # no model planned
     for file in files:
         twin = copy / file.relative_to(results)
         assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256(twin.read_bytes()).digest(), file.name

@@ -76,14 +76,18 @@ class Settings(Strict):
     @property
     def ledger_file(self) -> Path | None:
         """The ledger, wherever it lies; None where no reply is kept."""
-        shipped = LEDGERS / f"{self.ledger}.jsonl"
-        return shipped if self.ledger and shipped.is_file() else Path(self.ledger) if self.ledger else None
+        return _ledger(self.ledger)
 
     def inputs(self) -> dict[str, Path | bytes | str]:
         """The ledger (of one that is filled, neither path nor content counts), and the files of a local model."""
         files = model_files(self.chat.model, "chat.model") if self.planner == "local" and self.chat.model else {}
-        ledger = self.ledger_file
+        ledger = _ledger(self.ledger)
         return {**files, **({"ledger": ledger if self.planner == "recorded" else b""} if ledger else {})}
+
+
+def _ledger(name: str | None) -> Path | None:
+    shipped = LEDGERS / f"{name}.jsonl"
+    return shipped if name and shipped.is_file() else Path(name) if name else None
 
 
 class RuleSettings(Settings):
