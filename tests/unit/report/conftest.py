@@ -12,7 +12,13 @@ from groundlab.core import storage
 from groundlab.papers.mediator.settings import Fidelity
 from groundlab.report import Review, judge, review, style
 
-HEAD = {"plans": "head", "planner": "scripted", "ask_lambda": 0.01, "epsilon": 0.0, "fidelity": Fidelity().model_dump(mode="json")}
+HEAD = {
+    "plans": "head",
+    "planner": "scripted",
+    "ask_lambda": 0.01,
+    "epsilon": 0.0,
+    "fidelity": Fidelity().model_dump(mode="json"),
+}
 TRAINED = {**HEAD, "anneal_from": 0.75}
 FAILS = (3, 61, 63, 76, 84, 95)
 
