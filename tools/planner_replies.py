@@ -7,7 +7,6 @@ What the ledgers in src/groundlab/assets/mediator hold is not asked again, so a 
 
 import sys
 
-from groundlab.language.chat.factory import ChatSettings
 from groundlab.papers.mediator.planner import planner_for
 from groundlab.papers.mediator.public_planner import questions
 from groundlab.papers.mediator.settings import LEDGERS, Settings
@@ -15,7 +14,8 @@ from groundlab.papers.mediator.settings import LEDGERS, Settings
 model, *worlds = sys.argv[1:]
 for world in worlds:
     ledger = LEDGERS / f"{model}{'-colored' if world == 'ColoredDoorKey' else ''}.jsonl"
-    settings = Settings(planner="local", chat=ChatSettings(model=model), ledger=str(ledger), examples="turns")
-    planner, asked = planner_for(world, settings), questions(world)
-    for number, (text, coordinates) in enumerate(asked.items(), start=1):
-        print(f"{world} {number}/{len(asked)} {text} -> {planner.plan(text, coordinates, 0)[0]}", flush=True)
+    asked = {"planner": "local", "chat": {"model": model}, "ledger": str(ledger), "examples": "turns"}
+    settings = Settings(**asked)
+    planner, texts = planner_for(world, settings), questions(world)
+    for number, (text, coordinates) in enumerate(texts.items(), start=1):
+        print(f"{world} {number}/{len(texts)} {text} -> {planner.plan(text, coordinates, 0)[0]}", flush=True)
