@@ -1,8 +1,8 @@
-"""Asks a local model each question that the mediator's worlds can pose, once, as the rows of `full` have it:
+"""Ask a local model each question that the mediator's worlds can pose, once, as the rows of `full` have it:
 
     python tools/planner_replies.py smollm2-135m-instruct SimpleDoorKey KeyInBox RandomBoxKey ColoredDoorKey
 
-What the ledgers in src/groundlab/assets/mediator hold is not asked again, so a killed call goes on where it was.
+The same call continues: a question in the ledgers of src/groundlab/assets/mediator is not asked again.
 """
 
 import sys

@@ -21,7 +21,7 @@ FITTING = 0.2
 """Of `Breadth.fitting`: with 1, an untrained agent that thinks succeeds nearly always on one object (32 of 32)."""
 
 Answers = Literal["faithful", "shuffled", "mirrored"]
-"""What answers say of scenes: what is so, the place of another thing, or left for right."""
+"""Answers about scenes: true, with the place of another thing, or with left for right."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Breadth:
     fitting: float = FITTING
     """Share of the moves and conclusions of dialogues whose action fits the fact or thought before it."""
     answers: Answers = "faithful"
-    """Of another than faithful corpora the inputs have the same distribution; `corpus.sample` mirrors."""
+    """Inputs are distributed alike in all three; `corpus.sample` exchanges left and right."""
 
 
 def _vocabulary(rng: Generator, breadth: Breadth) -> Vocabulary:

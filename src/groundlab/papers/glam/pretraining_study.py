@@ -169,7 +169,7 @@ _Arms = dict[int, GlamArm]  # by pretraining
 
 @dataclass(frozen=True)
 class _Lead:
-    """What was changed in a world, and the arms of each method there."""
+    """Change of words or corpus in a world, and the arms of each method there."""
 
     world: str
     what: str
@@ -192,7 +192,7 @@ class _Lead:
 
 
 def _place(arm: GlamArm) -> tuple[str, int] | None:
-    """What an arm changes, and its pretraining; None for one that is no part of the comparison."""
+    """Return the change that an arm stands for, and its pretraining; None for one outside the comparison."""
     if arm.study in LEAD:
         what, _, seed = arm.name.split("/")[2].replace("-tasks", "").rpartition("-s")
         return what, int(seed)

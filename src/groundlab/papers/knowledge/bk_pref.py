@@ -116,7 +116,7 @@ _ODDS = re.compile(r"\[Odds\]\s*([-+]?\d+\.\d+)")
 
 
 def margin_of(reply: str, strict: bool = True) -> float | None:
-    """How much a reply prefers A: the odds that it states (`scripted.LikelierRank`), or 1, 0, -1 by its rank."""
+    """Return by how much a reply prefers A: the odds that it states (`scripted.LikelierRank`), or 1, 0, -1 by its rank."""
     rank, odds = parse_preference(reply, strict), _ODDS.search(reply)
     return None if rank is None else float(odds[1]) if odds else 1.0 - 2.0 * rank
 
@@ -162,7 +162,7 @@ class Labels:
     """Episode and start of the first, episode and start of the second."""
     unreadable: int = 0
     orders: list[list[float]] = field(default_factory=list)
-    """By how much each reply about a pair preferred what it was shown as A, in the order of asking."""
+    """Preference of each reply about a pair for the segment shown as A, in the order of asking."""
 
     def add(self, data: Dataset, position: tuple[int, int, int, int], length: int, label: float) -> None:
         """Enter a pair of segments of `length` steps."""

@@ -305,7 +305,7 @@ def _label_preferences(labelling: Labelling, chat: ChatModel, data: Dataset) -> 
 
 
 def judging_facts(labels: bk_pref.Labels, data: Dataset, length: int) -> dict[str, Any]:
-    """What labels of pairs that were asked about in both orders say of their judge, counts of [agreeing, decided].
+    """Return counts, [agreeing, decided], that describe a judge who was asked about each pair in both orders.
 
     first_shown: replies that prefer what they were shown first (half of them, for a judge without a leaning).
     same_segment: pairs whose two replies prefer one segment. rule: labels that agree with the scripted judge's score.

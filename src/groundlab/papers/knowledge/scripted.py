@@ -133,7 +133,7 @@ class LikelierRank:
 
 
 def _shared(one: list[int], other: list[int]) -> list[int]:
-    """What both begin with."""
+    """Return the tokens with which both begin."""
     return [a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))]
 
 

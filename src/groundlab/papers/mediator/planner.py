@@ -20,7 +20,7 @@ from groundlab.language.chat import ChatModel, Ledger, Messages, Recorded, Recor
 from groundlab.language.chat.factory import chat_model
 from groundlab.language.chat.texts import without_thoughts
 from groundlab.papers.mediator.search import OBJECT_CODES, Coordinates, has_box
-from groundlab.papers.mediator.settings import Settings
+from groundlab.papers.mediator.settings import Settings, ledger_of
 from groundlab.papers.mediator.skills import DROP_OBJECT, EXPLORE, GO_TO, PICK_UP, TOGGLE_OBJECT, UNKNOWN, Option, Plan
 
 _log = logging.getLogger(__name__)
@@ -41,6 +41,7 @@ class Planner:
     survives: bool = False
     """Takes the fallback where the model gave no usable answer, instead of ending the run."""
     examples: str = "system"
+    """Where the model reads the prompt's examples, as `Settings.examples`."""
 
     @cached_property
     def system_prompt(self) -> str:
@@ -90,7 +91,7 @@ class Planner:
 def planner_for(world: str, settings: Settings) -> Planner:
     """The planner of one world. Raises GroundlabError when a ledger, a model or a server is asked for and missing."""
     scripted = scripted_planner(world, settings.plans, settings.epsilon)
-    ledger = settings.ledger_file
+    ledger = ledger_of(settings.ledger)
     if settings.planner == "scripted":
         return replace(scripted, chat=Recording(scripted.chat, Ledger(ledger), "scripted")) if ledger else scripted
     if settings.planner == "recorded" and settings.chat.model is None:

@@ -1,4 +1,4 @@
-"""How often a recorded language model plans as the script does (tools/planner_replies.py records it)."""
+"""Table of how often a recorded language model plans as the script does (tools/planner_replies.py records it)."""
 
 from itertools import permutations, product
 

@@ -73,19 +73,15 @@ class Settings(Strict):
             raise ValueError(f"has a model, which planner=scripted does not ask; {_OTHER_PLANNERS}")
         return self
 
-    @property
-    def ledger_file(self) -> Path | None:
-        """The ledger, wherever it lies; None where no reply is kept."""
-        return _ledger(self.ledger)
-
     def inputs(self) -> dict[str, Path | bytes | str]:
         """The ledger (of one that is filled, neither path nor content counts), and the files of a local model."""
         files = model_files(self.chat.model, "chat.model") if self.planner == "local" and self.chat.model else {}
-        ledger = _ledger(self.ledger)
+        ledger = ledger_of(self.ledger)
         return {**files, **({"ledger": ledger if self.planner == "recorded" else b""} if ledger else {})}
 
 
-def _ledger(name: str | None) -> Path | None:
+def ledger_of(name: str | None) -> Path | None:
+    """Return the file of a ledger that ships, by its name, else a path as given; None for none."""
     shipped = LEDGERS / f"{name}.jsonl"
     return shipped if name and shipped.is_file() else Path(name) if name else None
 
