@@ -116,7 +116,7 @@ _ODDS = re.compile(r"\[Odds\]\s*([-+]?\d+\.\d+)")
 
 
 def margin_of(reply: str, strict: bool = True) -> float | None:
-    """Return by how much a reply prefers A: the odds that it states (`scripted.LikelierRank`), or 1, 0, -1 by its rank."""
+    """Return by how much a reply prefers A: the odds that it states (`LikelierRank`), or 1, 0, -1 by its rank."""
     rank, odds = parse_preference(reply, strict), _ODDS.search(reply)
     return None if rank is None else float(odds[1]) if odds else 1.0 - 2.0 * rank
 
