@@ -41,7 +41,7 @@ def test_published_results_hold_every_run_finished_and_every_exact_claim(paper, 
     assert not manifest["git"]["dirty"] and manifest["totals"]["failed"] == 0
     mine = [run["folder"] for run in manifest["runs"] if (run["folder"] or "").startswith(f"{paper}/")]
     assert mine and all(storage.stored(folder / run / "evaluation.json").is_file() for run in mine)
-    assert not fresh_judgement(paper, version).exact_failed
+    assert not report.verdicts(folder, paper).exact_failed
 
 
 def test_the_front_page_and_the_page_of_claims_are_those_of_the_published_results():

@@ -25,6 +25,7 @@ from groundlab.lab.plan import PlannedRun
 from groundlab.report import Review, exhibits, style
 from groundlab.report.claims import load_claims
 from groundlab.report.exhibits import Drawn
+from groundlab.report.verdicts import Word
 
 NOTHING_TO_SHOW = {
     # studies that `full` judges with five seeds; one room only; nothing varied; one number of actions and of objects
@@ -139,7 +140,7 @@ def check_review(review: Review, scale: str, runs: Sequence[PlannedRun]) -> None
     """Every exhibit is drawn, every claim of the scale is judged, and all of it is on the page."""
     assert {each.exhibit.id for each in review.exhibits} == set(exhibits())
     assert {each.exhibit.id for each in review.exhibits if each.skipped} == NOTHING_TO_SHOW[scale]
-    assert [each.claim for each in review.verdicts] == list(load_claims())
+    assert [each["id"] for each in review.verdicts] == [claim.id for claim in load_claims()]
     due = {
         claim.id
         for claim in load_claims()
@@ -149,7 +150,7 @@ def check_review(review: Review, scale: str, runs: Sequence[PlannedRun]) -> None
             for each in claim.selectors
         )
     }
-    assert {each.claim.id for each in review.verdicts if each.judged} == due
+    assert {each["id"] for each in review.verdicts if each["verdict"] != Word.NOT_TESTED} == due
     page = review.page.read_text()
     assert all(claim.id in page for claim in load_claims())
     assert page.count("data:image/png;base64,") >= sum(each.path("png") is not None for each in review.exhibits)
@@ -164,8 +165,8 @@ def check_against_papers_alone(review: Review, home: Path) -> None:
         wanted = [each.exhibit.id for each in mine if any(each.path(kind) for kind in kinds)]
         theirs = contents([report.draw(id, records) for id in wanted], *(f".{kind}" for kind in kinds))
         assert contents(mine, *(f".{kind}" for kind in kinds)) == theirs and theirs
-        judged = [each.as_json() for each in review.verdicts if each.claim.paper == paper]
-        assert judged == [each.as_json() for each in report.judge(records, paper)] and judged
+        alone = [json.loads(json.dumps(each.as_json())) for each in report.judge(records, paper)]
+        assert review.verdicts.of_paper(paper) == alone and alone
 
 
 @pytest.mark.parametrize("scale", ["full", "paper"])
@@ -194,13 +195,13 @@ def run_cells(page: str, parameters: dict[str, Any]) -> dict[str, Any]:
             assert len(repr(done.result)) < 20_000, cell.source  # a notebook keeps it with what it shows
         if "parameters" in cell.metadata.get("tags", ()):
             assert parameters.keys() <= shell.user_ns.keys()
-            shell.push(parameters | ({"source": "fresh"} if "source" in shell.user_ns else {}))  # as `reproduce` does
+            shell.push(parameters)
     return shell.user_ns
 
 
 def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path, monkeypatch):
     monkeypatch.setenv("GROUNDLAB_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setenv("GROUNDLAB_EXECUTED", "{}")  # as `reproduce` tells its notebooks: nothing is left to train
+    draw_plainly(monkeypatch)
     plan = lab.plan(scale="quick")
     made_up.write_store(plan)
     whole = lab.collect(plan, tmp_path / version_name("quick"))
@@ -208,10 +209,9 @@ def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path
     for knowledge, run in zip(made, sorted((whole / "knowledge" / "runs").iterdir()), strict=False):
         shutil.copytree(knowledge, run / "knowledge")  # which the notebook prints
     versions.describe_version(plan, whole, {}, "groundlab reproduce")
-    for experiment in plan.experiments:
-        for page in experiment.notebooks:
-            run_cells(page, {"scale": "quick", "seeds": None, "folder": str(whole)})
-    draw_plainly(monkeypatch)  # the pages have drawn everything as it will be
-    review = run_cells("07_review.ipynb", {"folder": str(whole)})["review"]
+    review = report.review(whole)
     check_review(review, "quick", plan.runs)
     check_against_papers_alone(review, tmp_path)
+    for experiment in plan.experiments:
+        for page in experiment.notebooks:
+            run_cells(page, {"scale": "quick", "folder": str(whole)})

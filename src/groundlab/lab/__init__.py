@@ -3,10 +3,10 @@
 In a notebook:
 
     from groundlab import lab
-    plan = lab.plan("mediator", scale="quick")     # printed: runs, time, disk
-    folder = lab.records(plan, "published")        # the published records, which tables and figures are made from
-    folder = lab.records(plan, "fresh")            # those of this machine: trains what is missing, and can be repeated
-    agent = lab.load_agent("mediator", folder)     # the trained agent that versions keep
+    print(lab.plan("mediator", scale="quick"))                      # runs, CPU time, disk
+    folder = lab.version("mediator", "quick")                       # the published version
+    folder = lab.version("mediator", "quick", source="fresh")       # one of this machine: trains what is missing
+    agent = lab.load_agent("mediator", folder)                      # the trained agent that versions keep
 
 A plan is made without torch; what executes runs is imported when it is first used.
 """
@@ -15,7 +15,7 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from groundlab.lab.page_records import load_agent, published, records
+from groundlab.lab.page_records import load_agent, published, version
 from groundlab.lab.plan import Outcome, Plan, plan
 from groundlab.lab.reproduce import reproduce, reproduce_claims
 from groundlab.lab.versions import collect, publish
@@ -33,11 +33,11 @@ __all__ = [
     "plan",
     "publish",
     "published",
-    "records",
     "reproduce",
     "reproduce_claims",
     "run",
     "run_one",
+    "version",
 ]
 
 warnings.filterwarnings("ignore", message="IProgress not found")  # transformers' word on bars that nobody draws

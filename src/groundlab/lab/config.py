@@ -22,7 +22,7 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 
 
 class Estimate(Strict):
-    """What one run costs on the machine that the scale is for."""
+    """Cost of one run: seconds of a CPU core, or of a GPU where it asks for one."""
 
     seconds: float = Field(ge=0, strict=True)
     megabytes: float = Field(ge=0, strict=True)

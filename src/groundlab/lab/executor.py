@@ -1,8 +1,7 @@
 """The local executor: worker processes that take the runs of a plan one after the other.
 
 The shortest paper comes first, and of each paper its longest run. A worker for which a paper has nothing left takes the
-next paper's runs, so no core waits while the last run of a paper goes on. While a paper's pages are made, one worker of
-several waits: that process takes its core.
+next paper's runs, so no core waits while the last run of a paper goes on.
 
 A GPU has one worker, which sees no other (CUDA_VISIBLE_DEVICES); runs that need none go on beside it on workers that
 see no GPU at all.
@@ -31,7 +30,7 @@ from groundlab.core.run import Progress, RunSpec
 from groundlab.lab import machine, run_folder, worker
 from groundlab.lab.config import Estimate
 from groundlab.lab.machine import ONE_THREAD, check_devices
-from groundlab.lab.plan import EXECUTED_VARIABLE, Outcome, Plan, PlannedRun, outcome_of
+from groundlab.lab.plan import Outcome, Plan, PlannedRun, outcome_of
 from groundlab.lab.progress import View, progress_view, say
 from groundlab.lab.run_hash import hash_run
 from groundlab.lab.stops import is_over, stop_on_signals
@@ -51,13 +50,11 @@ def run(
     until: float | None = None,
     gpus: Sequence[str] | None = None,
     on_end: OnEnd = lambda part, failed: None,
-    makes_pages: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Execute what is pending in a plan on so many worker processes (default: one a core); prints only progress.
 
     on_end: called with a paper's part of the plan, and what failed so far (hash -> error line), as soon as its runs and
-    those of the papers before it have ended; not after a stop, and not where nothing was pending. makes_pages: whether
-    a process beside the workers has something to do.
+    those of the papers before it have ended; not after a stop, and not where nothing was pending.
     gpus: what CUDA_VISIBLE_DEVICES calls those to be used; by default all of this machine (machine.py). until: a
     reading of `time.monotonic()`; then runs save a checkpoint and stop, and none is started after it.
     Raises GroundlabError when `workers` is not positive, and for runs that want a GPU where there is none.
@@ -68,7 +65,7 @@ def run(
     for part in parts:
         for each in sorted(part.pending(), key=lambda each: (not each.needs_gpu, -each.estimate.seconds)):
             pending.setdefault(each.hash, each)
-    if not pending or os.environ.get(EXECUTED_VARIABLE) or is_over(until):
+    if not pending or is_over(until):
         return outcome_of(plan, {})
     storage.check_writable(plan.results / ".runs")  # else each run says so, after minutes of compiling
     check_devices(each.spec for each in pending.values())
@@ -78,7 +75,7 @@ def run(
     found = [each.handle for each in machine.gpus()] if gpus is None else list(gpus)
     count, waiting = workers or machine.core_count(), list(pending.values())
     with stop_on_signals() as asked, progress_view(waiting, count) as view:
-        pool = Pool(plan, waiting, count, found, view, lambda: asked() or is_over(until), makes_pages)
+        pool = Pool(plan, waiting, count, found, view, lambda: asked() or is_over(until))
         pool.work(parts, on_end)
     return outcome_of(plan, pool.failed)
 
@@ -184,13 +181,12 @@ class Pool:
         gpus: list[str],
         view: View,
         stopping: Callable[[], bool],
-        makes_pages: Callable[[], bool],
     ):
         """gpus: those that a run each may have; without any known, GPU runs go one after the other, as CUDA chooses."""
         self._plan, self._waiting, self._count = plan, list(waiting), count
         self._gpus: list[str | None] = [*gpus] or [None]
         self._no_gpu = "" if gpus else None
-        self._view, self._stopping, self._stop_sent, self._makes_pages = view, stopping, False, makes_pages
+        self._view, self._stopping, self._stop_sent = view, stopping, False
         self._busy: dict[Connection, Worker] = {}
         self._idle: list[Worker] = []
         self.failed: dict[str, str] = {}
@@ -219,8 +215,7 @@ class Pool:
 
     def _hand_out(self) -> bool:
         """Give waiting runs to free workers; False when nothing is running any more."""
-        room = max(1, self._count - self._makes_pages())
-        while not self._stop_sent and len(self._busy) < room and (found := self._next()):
+        while not self._stop_sent and len(self._busy) < self._count and (found := self._next()):
             next_run, visible = found
             self._waiting.remove(next_run)
             wanted = visible, machine.instruction_sets(next_run.spec.settings)

@@ -1,42 +1,80 @@
-"""Where a page takes its records and its agent from: what is published, or this machine's own runs.
+"""The version of the results that a notebook shows, and the trained agent that it plays with.
 
-folder = records(lab.plan("glam"), "published")     # the records of the reference version, in a scratch folder
-agent = load_agent("glam", folder)                  # its trained agent, ready to play
+folder = version("glam", "full")                  # what is published, or this machine's own runs (source="fresh")
+agent = load_agent("glam", folder)                # its trained agent, ready to play
 """
 
-import os
+import shutil
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groundlab.core import manifests
+from groundlab.core import manifests, storage
 from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.manifests import MANIFEST
 from groundlab.core.paths import results_folder
 from groundlab.core.run import RunSpec
-from groundlab.lab.plan import EXECUTED_VARIABLE, Plan
-from groundlab.lab.versions import collect, copy_version, page_folder
+from groundlab.lab.plan import Plan, plan
+from groundlab.lab.versions import collect, describe_version
 from groundlab.papers import registry
 
 
-def records(plan: Plan, source: str = "fresh", folder: str | Path | None = None) -> Path:
-    """The records that a page draws: the published ones, or those of this machine, trained now where they are missing.
+def version(
+    paper: str,
+    scale: str = "full",
+    source: str = "published",
+    seeds: int | None = None,
+    folder: str | Path | None = None,
+    results: str | Path | None = None,
+) -> Path:
+    """Return the folder of a version of a paper's results at a scale, with its tables, figures and claims.json.
 
-    They are copied to `folder`, by default a scratch folder. Raises GroundlabError where nothing is published.
+    source: `published`: the published version, or the one that `folder` names; `fresh`: one of this machine's own runs
+    with so many seeds, in `folder`, by default a scratch folder; what is missing is trained now.
+    Raises GroundlabError for a parameter without effect, and where nothing is published, or runs are unfinished.
     """
     if source == "fresh":
-        if not os.environ.get(EXECUTED_VARIABLE):
-            from groundlab.lab.executor import run  # here, because it loads torch
-
-            run(plan)
-        return collect(plan, folder)
+        return _fresh(plan(paper, scale=scale, seeds=seeds, results=results), Path(folder) if folder else None)
     if source != "published":
         raise unknown_name("source", source, ("published", "fresh"))
-    versions = {paper: published(paper, plan.scale, plan.results) for paper in plan.papers}
-    names = "-".join(sorted({version.name for version in versions.values()}))
-    target = Path(folder) if folder else page_folder(plan, names)
-    for paper, version in versions.items():
-        copy_version(version, paper, target)
-    return target
+    if seeds is not None:
+        raise GroundlabError(f'expected seeds = None of published results, got {seeds}; set source = "fresh" to train')
+    if folder is None:
+        return published(paper, scale, results)
+    stored = manifests.read_version(Path(folder))["scale"]
+    if stored != scale:
+        raise GroundlabError(f'expected the scale of {folder}, {stored}, got {scale}; set scale = "{stored}"')
+    return Path(folder)
+
+
+def _fresh(plan: Plan, folder: Path | None) -> Path:
+    from groundlab import report
+    from groundlab.lab.executor import run  # here, because it loads torch
+
+    home = folder or _scratch_folder(plan)
+    if home.is_dir() and any(home.iterdir()) and not (home / MANIFEST).is_file():
+        raise GroundlabError(f"{home} holds other files and no results; choose an empty or a new folder")
+    print(plan)
+    outcome = run(plan)
+    if outcome.unfinished:
+        raise GroundlabError(f"{len(outcome.unfinished)} runs are unfinished; the same cell continues them")
+    for paper in plan.papers:
+        shutil.rmtree(home / paper, ignore_errors=True)  # runs of an earlier plan
+    collect(plan, home)
+    describe_version(plan, home, outcome.failed, "")
+    report.review(home)
+    return home
+
+
+def _scratch_folder(plan: Plan) -> Path:
+    """Return `.scratch/notebook-<paper>-<scale>` of the results, or a temporary folder where that cannot be written."""
+    folder = plan.results / ".scratch" / f"notebook-{'-'.join(plan.papers)}-{plan.scale}"
+    with suppress(GroundlabError):
+        storage.check_writable(folder)
+        return folder
+    return Path(tempfile.mkdtemp(prefix="groundlab-"), folder.name)
 
 
 def published(paper: str, scale: str = "quick", results: str | Path | None = None) -> Path:
@@ -59,7 +97,7 @@ class Agent:
 def load_agent(paper: str, folder: str | Path | None = None, scale: str = "quick") -> Agent:
     """Return the trained agent of a paper that a folder keeps, else the one published at `scale`.
 
-    folder: a version, or a folder of collected records. Raises GroundlabError where neither keeps one.
+    folder: a version. Raises GroundlabError where neither keeps one.
     """
     checkpoints = _checkpoints(Path(folder), paper) if folder else []
     if not checkpoints and not (checkpoints := _checkpoints(home := published(paper, scale), paper)):

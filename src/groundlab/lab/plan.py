@@ -6,10 +6,7 @@
 Each run is named by its hash and knows whether the store already holds it.
 """
 
-import html
 import io
-import json
-import os
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,10 +29,6 @@ from groundlab.lab.config import Entry, Estimate, Experiment
 from groundlab.lab.machine import needs_gpu
 from groundlab.lab.run_hash import hash_run
 from groundlab.papers import registry
-
-EXECUTED_VARIABLE = "GROUNDLAB_EXECUTED"
-"""Set by `reproduce` for its notebooks: the choice of its plan (`plan`) as JSON, which is theirs, too; their run cell
-starts nothing."""
 
 
 @dataclass(frozen=True)
@@ -126,47 +119,19 @@ class Plan:
         standing = [(run, *run_folder.standing(self.folder_of(run))) for run in self.runs]
         return [run for run, status, other in standing if status != "finished" or (self.again and other)]
 
-    def estimated_seconds(self) -> float:
-        """Wall time of what is pending, with a worker a core.
-
-        A GPU has one run at a time, beside those that need none; a machine without a GPU counts as having one.
-        """
-        pending = self.pending()
-        on_gpu = sum(run.estimate.seconds for run in pending if run.needs_gpu)
-        on_cpu = sum(run.estimate.seconds for run in pending) - on_gpu
-        longest = max((run.estimate.seconds for run in pending), default=0.0)
-        gpus = max(1, len(machine.gpu_names()))
-        return max((on_cpu + on_gpu) / machine.core_count(), on_gpu / gpus, longest)
-
-    def __rich__(self) -> RenderableType:
-        others = _made_by_others(self)
+    def describe(self, verbose: bool = False) -> RenderableType:
+        """The plan as people read it; verbose: a line for each choice of settings, and all notes."""
+        if verbose:
+            return Group(_table(self, verbose), *self.notes)
         left_out = [f"{len(self.notes)} notes on settings and on what this scale leaves out: --verbose"]
         return Group(
-            _table(self, detailed=False), *others, *_notes_on_estimates(self), *(left_out if self.notes else [])
+            _table(self, verbose), *_made_by_others(self), *_notes_on_estimates(self), *(left_out if self.notes else [])
         )
-
-    @property
-    def detailed(self) -> RenderableType:
-        """Every choice of settings in a line of its own, and all notes."""
-        return Group(_table(self, detailed=True), *self.notes)
-
-    def __repr__(self) -> str:
-        """One line; of the fields alone it would be half a megabyte in every notebook that shows a plan."""
-        done = sum(run.status == "finished" for run in self.runs)
-        return f"<Plan of {_title(self)}: {len(self.runs)} runs, {done} finished>"
 
     def __str__(self) -> str:
         text = io.StringIO()
-        Console(file=text, width=110, markup=False).print(self.detailed)
+        Console(file=text, width=110, markup=False).print(self.describe(verbose=True))
         return text.getvalue()
-
-    def _repr_html_(self) -> str:
-        import pandas as pd  # only notebooks ask for HTML
-
-        rows = pd.DataFrame([*_rows(self), _totals(self)], columns=pd.Index(_HEADINGS))
-        table = rows.to_html(index=False, border=0).replace("<td>", '<td style="text-align:left">')
-        notes = "".join(f"<li>{html.escape(line)}</li>" for line in self.notes)
-        return f"<p>{html.escape(_title(self))}</p>{table}<ul>{notes}</ul>"
 
     @property
     def notes(self) -> list[str]:
@@ -234,14 +199,10 @@ def plan(
     """
     checked, folder = config.check_scale(scale), results_folder(results)
     files = tuple(config.load(paper, checked) for paper in papers or config.known_papers())
-    executed = json.loads(os.environ.get(EXECUTED_VARIABLE) or "{}")
-    methods = list(methods or executed.get("methods") or ())
-    experiments = list(experiments or executed.get("experiments") or ())
-    device = device or executed.get("device")
+    methods, experiments = list(methods or ()), list(experiments or ())
     chosen = _chosen(files, methods, experiments, alone=wanted is not None)
-    measured = run_folder.measured_costs(folder)
     planned = [
-        _planned_run(file, entry, spec, folder, measured, again)
+        _planned_run(file, entry, spec, folder, again)
         for file, entry in chosen
         for world in entry.worlds
         for seed in _seeds(entry, seeds)
@@ -317,15 +278,7 @@ def check_known(kind: str, asked: Sequence[str], known: set[str]) -> None:
             raise unknown_name(f"{kind} of this plan", name, sorted(known))
 
 
-def _planned_run(
-    file: Experiment,
-    entry: Entry,
-    spec: RunSpec,
-    results: Path,
-    measured: dict[str, Estimate],
-    again: bool,
-) -> PlannedRun:
-    key = run_folder.cost_key(spec.model_dump())
+def _planned_run(file: Experiment, entry: Entry, spec: RunSpec, results: Path, again: bool) -> PlannedRun:
     _check_revision(spec)
     run_hash = hash_run(spec)
     status, other = run_folder.standing(run_folder.path_of(results, run_hash))
@@ -335,7 +288,7 @@ def _planned_run(
         spec=spec,
         paper=file.paper,
         hash=run_hash,
-        estimate=measured.get(key, entry.estimate),
+        estimate=entry.estimate,
         status="new" if again and other else status,
         other_sources=other and status == "finished",
         given=_named_settings(own_settings),
@@ -363,7 +316,7 @@ def _named_settings(settings: dict[str, Any]) -> str:
     return ", ".join(f"{key}={f'({len(value)} of them)' if long[key] else value}" for key, value in settings.items())
 
 
-_HEADINGS = ("method", "worlds and settings", "runs", "finished", "time left", "disk")
+_HEADINGS = ("method", "worlds and settings", "runs", "finished", "CPU time left", "disk")
 
 
 def _title(the_plan: Plan) -> str:
@@ -376,19 +329,18 @@ def _rows(the_plan: Plan) -> list[list[str]]:
 
 
 def _totals(the_plan: Plan) -> list[str]:
-    """The last line; its time is wall time on all cores."""
+    """The last line, with what this machine has."""
     count, gpus = len(machine.gpu_names()), ""
     if any(run.needs_gpu for run in the_plan.runs):
         gpus = f", {count or 'no'} GPU{'s' * (count > 1)}"
-    amounts = _amounts(the_plan.runs, the_plan.estimated_seconds())
-    return ["total", f"{machine.core_count()} cores{gpus}", *amounts]
+    return ["total", f"{machine.core_count()} cores{gpus}", *_amounts(the_plan.runs)]
 
 
-def _amounts(runs: Sequence[PlannedRun], seconds: float | None = None) -> list[str]:
-    """How many runs, how many of them finished, time (by default that of one core) and disk of the others."""
+def _amounts(runs: Sequence[PlannedRun]) -> list[str]:
+    """How many runs, how many of them finished, and CPU time and disk of the others."""
     left = [run.estimate for run in runs if run.status != "finished"]
-    time = sum(cost.seconds for cost in left) if seconds is None else seconds
-    return [str(len(runs)), str(len(runs) - len(left)), duration(time), _size(sum(cost.megabytes for cost in left))]
+    seconds, megabytes = sum(cost.seconds for cost in left), sum(cost.megabytes for cost in left)
+    return [str(len(runs)), str(len(runs) - len(left)), duration(seconds), _size(megabytes)]
 
 
 def _made_by_others(the_plan: Plan) -> list[str]:
@@ -411,16 +363,16 @@ def _notes_on_estimates(the_plan: Plan) -> list[str]:
     return found
 
 
-def _table(the_plan: Plan, detailed: bool) -> Table:
+def _table(the_plan: Plan, verbose: bool) -> Table:
     """A line a choice of settings; else one a method and a sum a paper, which fits a terminal of 80 columns."""
     table = Table(title=_title(the_plan), title_justify="left", show_footer=True)
-    headings = _HEADINGS if detailed else ("paper", "method", *_HEADINGS[2:])
+    headings = _HEADINGS if verbose else ("paper", "method", *_HEADINGS[2:])
     for number, (heading, total) in enumerate(zip(headings, _totals(the_plan), strict=True)):
-        no_wrap, justify = number == 0 or not detailed, "left" if number < 2 else "right"
+        no_wrap, justify = number == 0 or not verbose, "left" if number < 2 else "right"
         table.add_column(heading, footer=total, no_wrap=no_wrap, justify=justify)
-    for row in _rows(the_plan) if detailed else ():
+    for row in _rows(the_plan) if verbose else ():
         table.add_row(*row)
-    for paper, group in groupby(() if detailed else the_plan.runs, key=lambda run: run.paper):
+    for paper, group in groupby(() if verbose else the_plan.runs, key=lambda run: run.paper):
         runs = list(group)
         for name in dict.fromkeys(run.spec.method for run in runs):
             table.add_row("", name, *_amounts([run for run in runs if run.spec.method == name]))

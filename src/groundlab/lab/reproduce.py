@@ -1,13 +1,10 @@
-"""One command from configs to the review page: plan, then runs and notebooks paper by paper, review, one rename.
+"""One command from configs to the review page: plan, runs, version, verdicts, page, notebooks, comparison.
 
-The shortest paper comes first, so that there is something to read after minutes. `reproduce` can be killed anywhere:
-the same command finds the finished runs by their hashes and continues the started ones; a version that is already there
-is reused. What executes runs is imported after the plan, which is then quick.
-
-A paper's records are collected, and its notebooks become pages, while the next paper's runs go on (notebooks.py).
+`reproduce` can be killed anywhere: the same command finds the finished runs by their hashes and continues the started
+ones; a version that is already there is reused, and gets the notebooks that it lacks. What executes runs is imported
+after the plan, which is then quick.
 """
 
-import json
 import tempfile
 import time
 from collections import Counter
@@ -21,16 +18,15 @@ from rich.console import Console
 
 from groundlab.core import extras, manifests, storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_name
-from groundlab.core.paths import RESULTS_VARIABLE, results_folder
+from groundlab.core.paths import find_root, results_folder
 from groundlab.lab import comparison, machine, public_models, versions
 from groundlab.lab.machine import check_devices
-from groundlab.lab.notebooks import Page, PageProcess, check_parameters, parameters_of
-from groundlab.lab.plan import EXECUTED_VARIABLE, Outcome, Plan, outcome_of, plan
+from groundlab.lab.notebooks import check_parameters, run_notebook
+from groundlab.lab.plan import Outcome, Plan, outcome_of, plan
 from groundlab.lab.stops import is_over
 
 if TYPE_CHECKING:
     from groundlab.lab.slurm.settings import SlurmSettings
-    from groundlab.report.verdicts import Verdicts
 
 Execute = Callable[..., Outcome]  # what an executor's `run` does with a plan
 EXECUTORS = ("local", "slurm", "none")
@@ -61,11 +57,6 @@ class _Request:
         parts += [f"--seeds {self.seeds}"] if self.seeds else []
         parts += ["--again"] if self.again else []
         return " ".join(parts + ([f"--device {self.device}"] if self.device else []))
-
-    def variables(self, results: Path) -> dict[str, str]:
-        """What its notebooks find in their environment: the same plan, of which their `lab.run` starts nothing."""
-        choice = {"methods": self.methods, "experiments": self.experiments, "device": self.device}
-        return {RESULTS_VARIABLE: str(results), EXECUTED_VARIABLE: json.dumps(choice)}
 
 
 def reproduce(
@@ -109,7 +100,7 @@ def reproduce(
         taken = versions.take_finished(the_plan, continue_from)
         _console.print(f"{taken} finished runs taken from {continue_from}", soft_wrap=True)
         the_plan = request.make_plan(home)
-    _console.print(the_plan.detailed if verbose else the_plan)
+    _console.print(the_plan.describe(verbose))
     ready = versions.find_version(the_plan)
     for place in () if ready else (home / ".runs", versions.home_of(the_plan)):  # an image lets only these be written
         storage.check_writable(place)
@@ -126,8 +117,8 @@ def reproduce(
         return 0
     if ready:
         hint = "its runs are these; to execute all of them again, name a new folder: --results FOLDER"
-        compared = comparison.beside_published(ready, the_plan.papers, the_plan.scale)
-        verdict = _verdict("nothing to do", ready, _judged(ready, the_plan.papers), compared)
+        _make_notebooks(the_plan, ready)
+        verdict = _verdict("nothing to do", ready, _compare(ready, the_plan))
         _console.print(hint, soft_wrap=True)
         return verdict
     _check_before_hours_of_training(the_plan, executor)
@@ -145,7 +136,7 @@ def reproduce(
         execute = partial(run, workers=workers, until=until, gpus=gpus)
     if cluster or not pages:
         return _run_all(the_plan, execute, request, cluster if pages else None, wait)
-    return _run_papers(the_plan, execute, request, until)
+    return _make_version(the_plan, execute, request, until)
 
 
 def _run_nothing(the_plan: Plan, **_: Any) -> Outcome:
@@ -185,7 +176,7 @@ def reproduce_claims(
     from groundlab.report import verdict_changes  # loads pandas
     from groundlab.report.claims import load_claims
     from groundlab.report.judging import judge
-    from groundlab.report.verdicts import UNDECIDED
+    from groundlab.report.verdicts import UNDECIDED, Verdicts
 
     known = {claim.id: claim for claim in load_claims()}
     for name in ids:
@@ -207,7 +198,7 @@ def reproduce_claims(
             paper == name and each.fits(spec.method, spec.world, spec.settings) for name, each in selectors
         ),
     )
-    _console.print(the_plan)
+    _console.print(the_plan.describe())
     if dry_run:
         _console.print(_what_would_be_done(the_plan, None), soft_wrap=True)
         _fetch_models(the_plan, dry_run)
@@ -225,15 +216,15 @@ def reproduce_claims(
         return outcome.exit_code
     name = f"claims-{scale}-{storage.digest_json(sorted(claim.id for claim in claims))[:8]}"
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
-        versions.describe_version(the_plan, versions.collect(the_plan, folder), outcome.failed, "")
-        verdicts = judge(folder, claims=claims)
+        versions.describe_version(the_plan, versions.collect(the_plan, Path(folder)), outcome.failed, "")
+        verdicts = Verdicts(each.as_json() for each in judge(folder, claims=claims))
     there = {
         each["id"]: each for each in verdict_changes.published_claims(the_plan.results / name, the_plan.papers, scale)
     }
     for each in verdicts:
-        lines = verdict_changes.story(each, there.get(each.claim.id))
-        if each.verdict in UNDECIDED and scale in ("smoke", "quick") and "full" in each.claim.scales:
-            again = f"groundlab reproduce --claim {each.claim.id} --scale full"
+        lines = verdict_changes.story(each, there.get(each["id"]))
+        if each["verdict"] in UNDECIDED and scale in ("smoke", "quick") and "full" in each["scales"]:
+            again = f"groundlab reproduce --claim {each['id']} --scale full"
             lines.append(f"  for a verdict: {again} (--dry-run tells the time)")
         for line in lines:
             _console.print(line, soft_wrap=True)
@@ -285,8 +276,8 @@ def _check_before_hours_of_training(the_plan: Plan, executor: str) -> None:
     """Raises GroundlabError where a notebook lacks a parameter, and for a GPU that is not here."""
     if not extras.has_laboratory():
         return  # the job that makes the pages checks them
-    for notebook, parameters, _ in (*_pages(the_plan, the_plan.results, None), *_review_page(the_plan.results)):
-        check_parameters(notebook, parameters)
+    for _, notebook in versions.notebooks_of(the_plan):
+        check_parameters(notebook, {"scale": the_plan.scale, "folder": ""})
     if executor == "local":
         check_devices(each.spec for each in the_plan.pending())
 
@@ -310,50 +301,40 @@ def _run_all(the_plan: Plan, execute: Execute, request: _Request, cluster: "Slur
     return make_pages(the_plan, cluster, make, wait)
 
 
-def _run_papers(the_plan: Plan, execute: Execute, request: _Request, until: float | None) -> int:
-    """Runs and pages paper by paper, then the review and the rename; returns the exit code.
+def _make_version(the_plan: Plan, execute: Execute, request: _Request, until: float | None) -> int:
+    """Execute the runs of a plan and make a version of them; returns the exit code.
 
-    What is unfinished when the hours are over is missing from the version; what a person stopped makes none.
+    Runs that are unfinished when the hours are over are missing from the version; a person's stop makes none.
     """
-    folder, command, parts = None, request.command(), the_plan.by_paper()
-    with PageProcess(request.variables(the_plan.results)) as pages:
+    folder, command = None, request.command()
 
-        def begin_pages(part: Plan, failed: dict[str, str]) -> None:
-            nonlocal folder
-            parts.remove(part)
-            (paper,), outcome = part.papers, outcome_of(part, failed)
-            _print_outcome(paper, outcome)
-            if outcome.unfinished and not outcome.finished:
-                return  # a paper of which nothing is there has no pages
+    def collect(part: Plan, failed: dict[str, str]) -> None:
+        nonlocal folder
+        outcome = outcome_of(part, failed)
+        _print_outcome(" + ".join(part.papers), outcome)
+        if outcome.finished:
             folder = folder or versions.begin_version(the_plan)
-            if versions.notebooks_of(part):
-                print(f"pages of {paper}, here until all is done: {folder / paper / 'executed'}", flush=True)
-            pages.begin(_pages(part, folder, request.seeds), partial(_collect, part, folder, outcome.failed, command))
+            versions.collect(part, folder)
 
-        outcome = execute(the_plan, on_end=begin_pages, makes_pages=pages.is_busy)
-        if outcome.unfinished and not is_over(until):
-            _print_outcome(" + ".join(the_plan.papers), outcome)
-            _console.print("unfinished: the same command continues here")
-            return outcome.exit_code
-        for part in [*parts]:
-            begin_pages(part, outcome.failed)
-        if folder is None:
-            _console.print("nothing was finished in this time: the same command continues here")
-            return UNFINISHED_EXIT_CODE
-        pages.finish()
-        versions.describe_version(the_plan, folder, outcome.failed, command)
-        if compared := comparison.beside_published(folder, the_plan.papers, the_plan.scale):
-            storage.write_json(folder / comparison.FILE, compared.as_json())
-        if review := _review_page(folder):
-            pages.begin(review)
-        else:  # outside a clone there is no notebook of it
-            from groundlab import report
+    outcome = execute(the_plan, on_end=collect)
+    if outcome.unfinished and not is_over(until):
+        _print_outcome(" + ".join(the_plan.papers), outcome)
+        _console.print("unfinished: the same command continues here")
+        return outcome.exit_code
+    if folder is None or outcome.unfinished:  # nothing was pending, or the hours were over before a paper's end
+        collect(the_plan, outcome.failed)
+    if folder is None:
+        _console.print("nothing was finished in this time: the same command continues here")
+        return UNFINISHED_EXIT_CODE
+    versions.describe_version(the_plan, folder, outcome.failed, command)
+    if compared := _compare(folder, the_plan):
+        storage.write_json(folder / comparison.FILE, compared.as_json())
+    from groundlab import report  # loads pandas
 
-            report.review(folder)
-        verdicts = _judged(folder, the_plan.papers)
-        pages.finish()
+    report.review(folder)
     version = versions.finish_version(the_plan, folder, outcome.failed, command)
-    verdict = _verdict("results", version, verdicts, compared)
+    _make_notebooks(the_plan, version)
+    verdict = _verdict("results", version, compared)
     if outcome.unfinished:
         line = f"{len(outcome.unfinished)} runs are missing: the same command with --continue {version.name}"
         _console.print(line, soft_wrap=True)
@@ -361,36 +342,24 @@ def _run_papers(the_plan: Plan, execute: Execute, request: _Request, until: floa
     return max(outcome.exit_code, verdict)
 
 
-def _collect(part: Plan, folder: Path, failed: dict[str, str], command: str) -> None:
-    """Put the runs of a paper into a version; by the process that makes its pages, because earlier ones read it."""
-    versions.collect(part, folder)
-    versions.describe_version(part, folder, failed, command)
+def _make_notebooks(the_plan: Plan, version: Path) -> None:
+    """Execute the notebooks of a version that it does not hold yet; they show what is stored there.
 
-
-def _pages(plan: Plan, folder: Path, seeds: int | None) -> list[Page]:
-    """Each notebook of a paper with its parameters and where its executed copy goes.
-
-    `source`, where a page knows it, is "fresh" here: by itself it shows what is published.
+    Raises GroundlabError where one fails.
     """
-    given = {"scale": plan.scale, "seeds": seeds, "folder": str(folder)}
-    pages = [(file, folder / paper / "executed" / file.name) for paper, file in versions.notebooks_of(plan)]
-    return [
-        Page(file, given | ({"source": "fresh"} if "source" in parameters_of(file) else {}), output)
-        for file, output in pages
-    ]
+    root = find_root()
+    home = (
+        root if root and version.is_relative_to(root) else None
+    )  # others open the pages, too: no path of this machine
+    folder = str(version.relative_to(home) if home else version)
+    for paper, notebook in versions.notebooks_of(the_plan):
+        page = version / paper / "executed" / notebook.name
+        if (version / paper).is_dir() and not page.is_file():
+            run_notebook(notebook, {"scale": the_plan.scale, "folder": folder}, page, home)
 
 
-def _review_page(folder: Path) -> list[Page]:
-    """The same of the review, which comes last; none outside a clone."""
-    return [Page(file, {"folder": str(folder)}, folder / "review.ipynb") for file in versions.review_notebook()]
-
-
-def _judged(version: Path, papers: Sequence[str]) -> "Verdicts":
-    """The claims by the records of a version: a file beside them may be anything."""
-    from groundlab.report.judging import judge  # loads pandas
-    from groundlab.report.verdicts import Verdicts
-
-    return Verdicts(each for paper in papers for each in judge(version, paper))
+def _compare(version: Path, the_plan: Plan) -> comparison.Comparison | None:
+    return comparison.beside_published(version, the_plan.papers, the_plan.scale)
 
 
 def _print_outcome(papers: str, outcome: Outcome) -> None:
@@ -405,13 +374,15 @@ def _print_outcome(papers: str, outcome: Outcome) -> None:
         print(f"failed{f' ({count} runs)' if count > 1 else ''}: {line}", flush=True)
 
 
-def _verdict(heading: str, version: Path, verdicts: "Verdicts", compared: comparison.Comparison | None) -> int:
-    """Say where a version is, what its claims come to, and how it compares with the published results.
+def _verdict(heading: str, version: Path, compared: comparison.Comparison | None) -> int:
+    """Print where a version is, what its claims come to, and how it compares with the published results.
 
     Returns 1 when an exact claim does not hold, or a run differs from its published counterpart without a cause.
     """
     from groundlab.report.verdict_changes import published_claims, verdict_lines  # loads pandas
+    from groundlab.report.verdicts import read_stored
 
+    verdicts = read_stored(version)
     _console.print(f"{heading}: {version}", soft_wrap=True)
     _console.print(f"review page: {version / 'review.html'}", soft_wrap=True)
     for line in verdicts.summary():
@@ -422,6 +393,6 @@ def _verdict(heading: str, version: Path, verdicts: "Verdicts", compared: compar
     facts = manifests.read_version(version)
     there = published_claims(version, facts["papers"], facts["scale"])
     lines = [f"beside {', '.join(compared.reference)}:", *compared.summary()]
-    for line in (*lines, *verdict_lines([each.as_json() for each in verdicts], there)):
+    for line in (*lines, *verdict_lines(verdicts, there)):
         _console.print(line, soft_wrap=True)
     return max(code, 1 if compared.faults else 0)

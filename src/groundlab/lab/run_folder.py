@@ -27,9 +27,7 @@ from groundlab.core.manifests import read_run as read_manifest
 from groundlab.core.paths import find_root
 from groundlab.core.run import RunSpec
 from groundlab.core.sources import sources
-from groundlab.core.storage import digest_json
 from groundlab.lab import machine
-from groundlab.lab.config import Estimate
 from groundlab.lab.rounding import rounding
 from groundlab.lab.run_hash import input_digests
 from groundlab.papers import registry
@@ -75,25 +73,6 @@ def start_again(folder: Path, reason: str, files: Collection[str] = ()) -> None:
 def damage_of(folder: Path, manifest: Manifest | None) -> dict[str, str]:
     """Return the problems of a finished run's records by file name; empty for whole ones and for any other run."""
     return damaged_records(folder, manifest) if manifest and manifest["status"] == "finished" else {}
-
-
-def cost_key(spec: dict[str, Any]) -> str:
-    """Runs that differ only by seed cost the same."""
-    return digest_json([spec["method"], spec["world"], spec["settings"]])
-
-
-def measured_costs(results: Path) -> dict[str, Estimate]:
-    """What finished runs in the store took, by `cost_key`; the slowest seed stands for all."""
-    costs: dict[str, Estimate] = {}
-    for file in sorted((results / ".runs").glob(f"*/{MANIFEST}")):
-        with suppress(GroundlabError):  # a broken manifest is reported when its own run is started
-            manifest = read_manifest(file.parent)
-            if manifest and manifest["status"] == "finished":
-                size = sum(each.stat().st_size for each in file.parent.rglob("*") if each.is_file())
-                cost = Estimate(seconds=manifest["wall_seconds"], megabytes=size / 1e6)
-                key = cost_key(manifest)
-                costs[key] = max(cost, costs.get(key, cost), key=lambda each: each.seconds)
-    return costs
 
 
 @contextmanager

@@ -6,13 +6,9 @@ without the prefix is complete; nothing published is ever written over. `smoke` 
 
 import datetime
 import fcntl
-import json
 import os
-import re
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, TextIO
@@ -30,44 +26,20 @@ from groundlab.lab.progress import say
 from groundlab.lab.run_copy import copy_kept, copy_records, copy_run
 from groundlab.papers import registry
 
-REVIEW_NOTEBOOK = "07_review.ipynb"
 _UNCOMMITTED = "made from uncommitted code, or git could not say"
 
 
-def collect(plan: Plan, folder: str | Path | None = None) -> Path:
+def collect(plan: Plan, folder: Path) -> Path:
     """Copy the records of the plan's finished runs to `<folder>/<paper>/runs/<label>-<hash8>/`; returns the folder.
 
-    Without a folder (a person working in a notebook) it is `page_folder`'s `notebook-<scale>`.
     What is there already with the same content is left alone.
     """
-    target = Path(folder) if folder else page_folder(plan, plan.scale)
-    storage.make_folder(target)
+    target = storage.make_folder(folder)
     for run in plan.runs:
         if run_folder.status_of(plan.folder_of(run)) == "finished":
             copy_records(plan.folder_of(run), target / run_name(run))
             copy_kept(run, plan.folder_of(run), target / run_name(run))
     return target
-
-
-def page_folder(plan: Plan, name: str) -> Path:
-    """Return `.scratch/notebook-<name>` under the results, or a new temporary folder where that cannot be written."""
-    folder = plan.results / ".scratch" / f"notebook-{name}"
-    with suppress(GroundlabError):
-        storage.check_writable(folder)
-        return folder
-    return Path(tempfile.mkdtemp(prefix="groundlab-"), folder.name)
-
-
-def copy_version(version: Path, paper: str, target: Path) -> None:
-    """Copy the runs of a paper from a version, unpacked and with what is kept of them, to `<target>/<paper>/runs`.
-
-    Raises GroundlabError for a version that is damaged.
-    """
-    for folder in manifests.check_runs(version):
-        if folder.parent.parent.name == paper:
-            copy_run(folder, target / folder.relative_to(version))
-    if (version / manifests.NAMES).is_file():
-        storage.write_atomic(target / manifests.NAMES, (version / manifests.NAMES).read_bytes())
 
 
 def take_finished(plan: Plan, version: str | Path) -> int:
@@ -121,7 +93,6 @@ def version_digest(plan: Plan) -> str:
         *(home / "report").glob("*.j2"),
         *(home / "assets" / "models").glob("*/recipe.json"),
         *(file for _, file in notebooks_of(plan)),
-        *review_notebook(),
     ]
     files += [paper.config_folder / "claims.yaml" for paper in offered]
     shown = sorted(
@@ -131,15 +102,9 @@ def version_digest(plan: Plan) -> str:
 
 
 def notebooks_of(plan: Plan) -> list[tuple[str, Path]]:
-    """(paper, notebook) of every page of a version but the review, in the order of reading."""
+    """(paper, notebook) of every executed notebook of a version, in the order of reading."""
     homes = {name: registry.papers()[name].notebook_folder for name in plan.papers}
     return [(each.paper, homes[each.paper] / name) for each in plan.experiments for name in each.notebooks]
-
-
-def review_notebook() -> list[Path]:
-    """The page that reviews all papers of a version; none outside a clone."""
-    root = find_root()
-    return [root / "notebooks" / REVIEW_NOTEBOOK] if root else []
 
 
 def find_version(plan: Plan) -> Path | None:
@@ -227,7 +192,6 @@ def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: st
     """
     first = folder.name.removeprefix(ASSEMBLING)
     name = next(name for name in chain([first], version_names(plan)) if not (folder.parent / name).exists())
-    _settle_pages(folder, name)
     storage.write_json(folder / MANIFEST, version_manifest(plan, name, failed, command))
     target = folder.parent / name
     with storage.clear_disk_errors(target):
@@ -235,19 +199,6 @@ def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: st
     if folder in _claims:
         _release(folder)
     return target
-
-
-def _settle_pages(folder: Path, name: str) -> None:
-    """Executed notebooks as a clone brings them: they name its folders, and run anew they show what is published."""
-    root, home = find_root(), folder.parent
-    results = home.relative_to(root).as_posix() if root and home.is_relative_to(root) else "results"
-    paths = {str(folder): f"{results}/{name}", str(home): results} | ({f"{root}/": ""} if root else {})
-    for page in folder.glob("*/executed/*.ipynb"):
-        text = page.read_text(encoding="utf-8")
-        for here, in_a_clone in paths.items():
-            text = text.replace(json.dumps(here)[1:-1], in_a_clone)
-        text = re.sub(r'"(folder = )\\"[^"]*\\"', r'"\1None', text)
-        storage.write_atomic(page, text.replace(r'"source = \"fresh\"', r'"source = \"published\"'))
 
 
 def version_manifest(plan: Plan, version: str, failed: dict[str, str], command: str) -> Manifest:
@@ -268,6 +219,7 @@ def version_manifest(plan: Plan, version: str, failed: dict[str, str], command: 
         "plan_digest": version_digest(plan),
         "totals": _totals(entries),
         "runs": entries,
+        "notebooks": {each.paper: each.notebooks for each in plan.experiments},
         "inputs": _inputs(plan),
     }
     return seals.sealed(facts)
@@ -309,7 +261,7 @@ def _inputs(plan: Plan) -> dict[str, str]:
     root = find_root()
     folders = [registry.papers()[paper].config_folder for paper in plan.papers]
     read = [folder / f"{name}.yaml" for folder in folders for name in (plan.scale, "claims")]
-    read += [*(file for _, file in notebooks_of(plan)), *review_notebook()]
+    read += [*(file for _, file in notebooks_of(plan))]
     read += [root / "requirements" / "constraints.txt"] if root else []
     files = {}
     for file in filter(Path.is_file, read):  # by its path in the repository, or where it is in another package's folder

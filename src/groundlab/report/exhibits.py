@@ -4,8 +4,7 @@
     draw_all(folder, "mediator")         # all of a paper; what was not run is skipped, with the reason
 
 An exhibit is a function of `Records`, decorated with `@exhibit(id, title, ...)`, in a module that its paper's `PAPER`
-names; one of what ships names no methods and takes nothing. In a notebook a `Drawn` shows the file that was saved, so
-the page and the folder cannot differ.
+names; one of what ships names no methods and takes nothing. Notebooks `show` the files that a version holds.
 """
 
 import html
@@ -110,13 +109,8 @@ def exhibits() -> dict[str, Exhibit]:
 
 
 def draw(id: str, folder: str | Path | Records) -> Drawn:
-    """Draw one exhibit into `<folder>/<paper>/{tables,figures}`. Raises GroundlabError for an unknown id.
-
-    In a version that is being assembled, what an earlier page has drawn stands: neither runs nor code change meanwhile.
-    """
-    if id not in exhibits():
-        raise unknown_name("table or figure", id, exhibits())
-    exhibit = exhibits()[id]
+    """Draw one exhibit into `<folder>/<paper>/{tables,figures}`. Raises GroundlabError for an unknown id."""
+    exhibit = _find(id)
     place = folder.folder if isinstance(folder, Records) else Path(folder)
     name, home, given, corner = place.name.removeprefix(ASSEMBLING), place / exhibit.paper, (), ""
     if exhibit.methods:
@@ -125,8 +119,6 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
         if missing:
             return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {name} does not hold")
         given, corner = (records.of_paper(exhibit.paper),), f"scale {records.scale}"
-    if place.name.startswith(ASSEMBLING) and (earlier := _files(home, id)):
-        return Drawn(exhibit, earlier)
     with style.house_style():
         result = exhibit.draw(*given)
     if result is None:
@@ -136,13 +128,18 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
     return Drawn(exhibit, tuple(style.save(result, home / "figures", id, corner)))
 
 
-def _files(home: Path, id: str) -> tuple[Path, ...]:
-    """The files of an exhibit that was drawn, as `draw` returns them; empty unless all are there."""
-    for folder, kinds in (("tables", tables.KINDS), ("figures", style.KINDS)):
-        files = tuple(home / folder / f"{id}.{kind}" for kind in kinds)
-        if all(file.is_file() for file in files):
-            return files
-    return ()
+def show(id: str, folder: str | Path) -> Drawn | None:
+    """Return an exhibit as a version holds it; None where it holds nothing of it. Raises as `draw`."""
+    home, found = Path(folder) / (exhibit := _find(id)).paper, list[Path]()
+    for part, kinds in (("tables", tables.KINDS), ("figures", style.KINDS)):
+        found += [file for kind in kinds if (file := home / part / f"{id}.{kind}").is_file()]
+    return Drawn(exhibit, tuple(found)) if found else None
+
+
+def _find(id: str) -> Exhibit:
+    if id not in exhibits():
+        raise unknown_name("table or figure", id, exhibits())
+    return exhibits()[id]
 
 
 def draw_all(folder: str | Path | Records, paper: str | None = None) -> Gallery:

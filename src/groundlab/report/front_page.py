@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,9 @@ from groundlab.core.errors import GroundlabError
 from groundlab.core.manifests import published_versions, read_reference, read_run, read_version, values_of
 from groundlab.report.claims import KINDS, headline
 from groundlab.report.exhibits import exhibits
-from groundlab.report.judging import judge
 from groundlab.report.review import review
 from groundlab.report.tables import markdown
-from groundlab.report.verdicts import OF_ONE, UNDECIDED, Word, count_sentence, counted, filled, read_stored, statements
+from groundlab.report.verdicts import OF_ONE, UNDECIDED, Word, count_sentence, counted, filled, statements, verdicts
 
 _MARKERS = "<!-- {name}:begin -->", "<!-- {name}:end -->"
 _CLAIMS_HEAD = """# Claims
@@ -41,7 +39,6 @@ A statement of a paper about its method counts once, though several rows may tes
 protocols: by the row that is nearest to the paper's setting, or, where that is not tested, the first that is. Baselines
 of the papers, our own checks and what later work claims are counted apart.
 """
-_judged = cache(lambda version: [each.as_json() for each in judge(version)])  # what claims.json should hold
 
 
 def publish(root: Path) -> list[Path]:
@@ -101,13 +98,11 @@ class Published:
         return [claim for claim in self.claims if claim["kind"] == kind]
 
 
-def published(results: Path, judged: bool = False) -> Iterator[Published]:
-    """Yield the versions of `<results>/reference.json` by paper, with stored claims; judged: judge their runs now."""
+def published(results: Path) -> Iterator[Published]:
+    """Yield the versions of `<results>/reference.json` by paper, with what their claims.json holds."""
     for paper, scales in read_reference(results).items():
         for scale, version in scales.items():
-            stored = _judged(results / version) if judged else read_stored(results / version)
-            claims = tuple(claim for claim in stored if claim["paper"] == paper)
-            yield Published(paper, scale, results / version, claims)
+            yield Published(paper, scale, results / version, tuple(verdicts(results / version, paper)))
 
 
 def by_paper(every: Sequence[Published]) -> dict[str, list[Published]]:

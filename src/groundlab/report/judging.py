@@ -49,7 +49,6 @@ from groundlab.report.verdicts import (
     RUNS_FAILED,
     Outcome,
     Verdict,
-    Verdicts,
     Word,
     level_text,
     metric_name,
@@ -57,7 +56,9 @@ from groundlab.report.verdicts import (
 )
 
 
-def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterable[Claim] | None = None) -> Verdicts:
+def judge(
+    folder: str | Path | Records, paper: str | None = None, claims: Iterable[Claim] | None = None
+) -> list[Verdict]:
     """The verdict on each claim (of one paper, or of all) by the results of its own paper in a folder."""
     records = folder if isinstance(folder, Records) else load(folder, paper)
     chosen = [claim for claim in (load_claims(paper) if claims is None else claims) if paper in (None, claim.paper)]
@@ -65,10 +66,10 @@ def judge(folder: str | Path | Records, paper: str | None = None, claims: Iterab
     every = {claim.id: claim for name in by_paper for claim in load_claims(name)} | {each.id: each for each in chosen}
     families = (claim.family for claim in every.values() if records.scale in claim.scales and not claim.primary)
     others = Counter(family for family in families if family)  # whichever of them are judged now
-    return Verdicts(
+    return [
         judge_claim(claim, by_paper[claim.paper], 1 if claim.primary else max(1, others[claim.family]))
         for claim in chosen
-    )
+    ]
 
 
 def judge_claim(claim: Claim, records: Records, comparisons: int = 1) -> Verdict:

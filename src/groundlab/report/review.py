@@ -25,11 +25,11 @@ from groundlab.core.yaml_files import parse_yaml
 from groundlab.report import tables, verdict_changes
 from groundlab.report.claims import KINDS
 from groundlab.report.exhibits import Drawn, Gallery, draw_all
-from groundlab.report.judging import judge, runs_behind
+from groundlab.report.judging import judge
 from groundlab.report.records import Records, load
 from groundlab.report.statistics import CONFIDENCE, SEEDS_FOR_A_VERDICT
 from groundlab.report.style import data_uri
-from groundlab.report.verdicts import Verdict, Verdicts, Word
+from groundlab.report.verdicts import Stored, Verdicts, Word, read_stored
 
 CLASSES = {word: {"✓": "good", "✗": "bad", "–": "none"}.get(word.sign, "open") for word in Word}
 """How a verdict is coloured: good, bad, open or none."""
@@ -49,7 +49,7 @@ class Review:
     """Papers of the version whose runs are not there any more, with their number."""
 
     @property
-    def exact_failed(self) -> list[Verdict]:
+    def exact_failed(self) -> Verdicts:
         """The claims of class `exact` that do not hold."""
         return self.verdicts.exact_failed
 
@@ -61,14 +61,18 @@ class Review:
 
 
 def review(folder: str | Path) -> Review:
-    """Draw, judge and write `<folder>/review.html` and `<folder>/claims.json`. Raises GroundlabError without runs."""
+    """Draw and judge the records of a folder, and write claims.json, reporting.json and review.html into it.
+
+    Raises GroundlabError for a folder without runs.
+    """
     records = load(folder)
-    exhibits, verdicts = draw_all(records), judge(records)
-    verdicts = Verdicts(each for each in verdicts if each.claim.paper in records.papers)
-    page, claims = records.folder / "review.html", [each.as_json() for each in verdicts]
+    exhibits, judged = draw_all(records), judge(records)
+    claims = [each.as_json() for each in judged if each.claim.paper in records.papers]
     storage.write_json(records.folder / "claims.json", claims)
-    storage.write_atomic(page, _render(records, verdicts, exhibits, _beside_published(records, claims)))
+    verdicts = read_stored(records.folder)
     storage.write_json(records.folder / "reporting.json", _reporting(records, verdicts))
+    page = records.folder / "review.html"
+    storage.write_atomic(page, _render(records, verdicts, exhibits))
     return Review(page, verdicts, exhibits, records.left_out)
 
 
@@ -90,8 +94,8 @@ def _reporting(records: Records, verdicts: Verdicts) -> dict[str, Any]:
         "runs left out with their paper": records.left_out,
         "runs of uncommitted code": _of_uncommitted_code(records),
         "runs dropped": [{key: run[key] for key in ("label", "hash", "status", "error")} for run in dropped],
-        "claims not run": sum(not each.judged for each in verdicts),
-        "judged claims by runs missing": {each.claim.id: each.missing for each in verdicts if each.missing},
+        "claims not run": sum(each["verdict"] == Word.NOT_TESTED for each in verdicts),
+        "judged claims by runs missing": {each["id"]: each["missing"] for each in verdicts if each["missing"]},
     }
     return declared | {"rules": {**rules, "verdicts": WORDING["meanings"]}, "drops": declared["drops"] | drops}
 
@@ -101,7 +105,7 @@ def left_out_lines(papers: dict[str, int]) -> list[str]:
     return [f"{paper} is not judged: its {count} runs are no longer in this version" for paper, count in papers.items()]
 
 
-def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dict[str, Any] | None) -> str:
+def _render(records: Records, verdicts: Verdicts, exhibits: Gallery) -> str:
     home = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True)
     home.filters |= {"linked": linked, "duration": duration}
     home.globals |= WORDING
@@ -110,24 +114,24 @@ def _render(records: Records, verdicts: Verdicts, exhibits: Gallery, beside: dic
         version=records.version,
         scale=records.scale,
         summary=verdicts.summary(),
-        missed=_missed(verdicts, records),
+        missed=_missed(verdicts),
         exact_failed=verdicts.exact_failed,
-        exact_judged=sum(each.claim.tolerance == "exact" and each.judged for each in verdicts),
-        kinds=sorted({each.claim.kind for each in verdicts}),
+        exact_judged=sum(each["tolerance"] == "exact" and each["verdict"] != Word.NOT_TESTED for each in verdicts),
+        kinds=sorted({each["kind"] for each in verdicts}),
         papers=[_paper(records, paper, verdicts, exhibits) for paper in records.papers],
-        beside=beside,
+        beside=_beside_published(records, verdicts),
         left_out=left_out_lines(records.left_out),
         origin=_origin(records),
         runs=_runs(records),
     )
 
 
-def _missed(verdicts: Verdicts, records: Records) -> list[tuple[tuple[str, str], list[dict[str, Any]]]]:
+def _missed(verdicts: Verdicts) -> list[tuple[tuple[str, str], list[dict[str, Any]]]]:
     """The claims that missed, by why and where the page explains it; what holds of several is said once."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for each in verdicts:
-        if each.verdict == Word.CONTRADICTED:
-            claim = _claim(each, records, set())
+        if each["verdict"] == Word.CONTRADICTED:
+            claim = _claim(each)
             found.setdefault((claim["why"], claim["section"]), []).append(claim)
     return list(found.items())
 
@@ -147,17 +151,17 @@ def duration(seconds: float | None) -> str:
 def _paper(records: Records, paper: str, verdicts: Verdicts, exhibits: Gallery) -> dict[str, Any]:
     reference, note = _reference(records, paper)
     mine = [each for each in exhibits if each.exhibit.paper == paper]
-    ours = Verdicts(each for each in verdicts if each.claim.paper == paper)
-    drawn = {each.exhibit.id for each in mine if not each.skipped}
-    own, offered = records.of_paper(paper), plugins.load(plugins.PAPERS)[paper]
-    notebooks = sorted(records.folder.glob(f"{paper}/**/*.ipynb"))  # in `executed`, or of early versions executed.ipynb
+    ours, offered = verdicts.of_paper(paper), plugins.load(plugins.PAPERS)[paper]
+    there = sorted(file.name for file in (records.folder / paper / "executed").glob("*.ipynb"))
+    notebooks = records.manifest.get("notebooks", {}).get(paper, there)  # a fresh version's are executed after this
     return {
         "name": paper,
         "title": offered.title,
         "url": offered.url,
-        "pages": [(file.relative_to(records.folder).as_posix(), file.name) for file in notebooks],
+        "notebooks": notebooks,
         "summary": ours.summary(),
-        "claims": [_claim(each, own, drawn) for each in sorted(ours, key=lambda each: not each.judged)],
+        "claims": [_claim(each) for each in sorted(ours, key=lambda each: each["verdict"] == Word.NOT_TESTED)],
+        "drawn": {each.exhibit.id for each in mine if not each.skipped},
         "reference_note": note,
         "figures": [_figure(each, image, reference) for each in mine if (image := each.path("png"))],
         "tables": [_table(each, text) for each in mine if (text := each.path("md"))],
@@ -165,19 +169,14 @@ def _paper(records: Records, paper: str, verdicts: Verdicts, exhibits: Gallery) 
     }
 
 
-def _claim(verdict: Verdict, records: Records, drawn: set[str]) -> dict[str, Any]:
-    """Return the entry of a claim in claims.json in readable form, with the links of its page."""
-    runs = runs_behind(verdict.claim, records) if verdict.judged else {}
-    stored = verdict.as_json()
+def _claim(stored: Stored) -> dict[str, Any]:
+    """An entry of claims.json for the page: its readable form, and the links."""
     return {
         **stored,
         **stored["readable"],
-        "word": verdict.verdict,
-        "figure": verdict.claim.exhibit if verdict.claim.exhibit in drawn else None,
-        "runs": [(f"{verdict.claim.paper}/runs/{name}/", name) for name in runs],
-        "command": verdict.claim.redo(records.scale),
-        "why": verdict.claim.why if verdict.verdict == Word.CONTRADICTED else "",
-        "section": f"../../docs/papers/{verdict.claim.page}" if verdict.claim.page else "",
+        "word": stored["verdict"],
+        "why": stored["why"] if stored["verdict"] == Word.CONTRADICTED else "",
+        "section": f"../../docs/papers/{stored['page']}" if stored["page"] else "",
     }
 
 
@@ -214,7 +213,7 @@ def _reference(records: Records, paper: str) -> tuple[Path | None, str]:
     return version, f"Beside the reference {version.name}."
 
 
-def _beside_published(records: Records, claims: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _beside_published(records: Records, claims: Verdicts) -> dict[str, Any] | None:
     """What `reproduce` found of this version's runs beside the published ones, and the verdicts that differ."""
     if not (records.folder / "comparison.json").is_file():
         return None

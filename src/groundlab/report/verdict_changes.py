@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from groundlab.core import manifests
-from groundlab.report.verdicts import Stored, Verdict, Word, read_stored, readable_row
+from groundlab.report.verdicts import Stored, Word, read_stored
 
 
 def published_claims(folder: Path, papers: Iterable[str], scale: str) -> list[Stored]:
@@ -13,7 +13,7 @@ def published_claims(folder: Path, papers: Iterable[str], scale: str) -> list[St
     for paper in papers:
         reference = manifests.find_published(paper, scale, folder.parent)
         if reference and reference != folder and (reference / "claims.json").is_file():
-            found += [claim for claim in read_stored(reference) if claim["paper"] == paper]
+            found += read_stored(reference).of_paper(paper)
     return found
 
 
@@ -40,12 +40,12 @@ def _outcome(claim: Stored) -> str:
     return f"{claim['verdict']} ({claim['readable']['here']})"
 
 
-def story(verdict: Verdict, published: Stored | None) -> list[str]:
+def story(claim: Stored, published: Stored | None) -> list[str]:
     """A claim with its verdict in lines: what it says, what was measured here, and what is published of it."""
-    row = readable_row(verdict)
-    found = [f"{verdict.claim.id}: {row['verdict']}", f"  {row['claim']}: {verdict.claim.statement}"]
+    row = claim["readable"]
+    found = [f"{claim['id']}: {row['verdict']}", f"  {row['claim']}: {claim['statement']}"]
     there = f"{published['readable']['verdict']}, {published['readable']['here']}" if published else "nothing"
-    return [*found, *claim_lines(verdict.as_json()), f"  published at this scale: {there}"]
+    return [*found, *claim_lines(claim), f"  published at this scale: {there}"]
 
 
 def claim_lines(claim: Stored) -> list[str]:

@@ -127,52 +127,61 @@ _COPIED = {"id", "paper", "kind", "locus", "statement", "tolerance", "source", "
 }
 
 
-class Verdicts(list[Verdict]):
-    """Verdicts that a notebook shows as a table."""
+Stored = dict[str, Any]
+"""A claim as claims.json holds it."""
+
+
+class Verdicts(list[Stored]):
+    """Claims as claims.json holds them; a notebook shows them as a table."""
 
     @property
-    def exact_failed(self) -> list[Verdict]:
+    def exact_failed(self) -> "Verdicts":
         """The claims of class `exact` that do not hold, or whose runs failed."""
-        exact = [each for each in self if each.claim.tolerance == "exact"]
-        return [each for each in exact if each.verdict == Word.CONTRADICTED or each.because == RUNS_FAILED]
+        failed = [each for each in self if each["verdict"] == Word.CONTRADICTED or each["because"] == RUNS_FAILED]
+        return Verdicts(each for each in failed if each["tolerance"] == "exact")
 
     def of_kind(self, kind: str) -> "Verdicts":
         """Those on the paper's claims (`paper`), its `baseline` rows, our `own` bars, or `later work`."""
-        return Verdicts(each for each in self if each.claim.kind == kind)
+        return Verdicts(each for each in self if each["kind"] == kind)
+
+    def of_paper(self, paper: str) -> "Verdicts":
+        """Those of one paper."""
+        return Verdicts(each for each in self if each["paper"] == paper)
 
     def summary(self) -> list[str]:
         """The papers' claims in a sentence, then a line for each other kind: kinds are not added together."""
-        claims = [each.as_json() for each in self]
-        others = {KINDS[kind]: [each for each in claims if each["kind"] == kind] for kind in KINDS if kind != "paper"}
-        whose = (OF_ONE,) if len({each["paper"] for each in claims if each["kind"] == "paper"}) == 1 else ()
-        lines = (count_sentence(claims, *whose), *(f"{name}: {counted(each)}" for name, each in others.items() if each))
+        others = {name: self.of_kind(kind) for kind, name in KINDS.items() if kind != "paper"}
+        whose = (OF_ONE,) if len({each["paper"] for each in self.of_kind("paper")}) == 1 else ()
+        lines = (count_sentence(self, *whose), *(f"{name}: {counted(each)}" for name, each in others.items() if each))
         return [*filter(None, lines)]
 
     def __repr__(self) -> str:
         return f"<{len(self)} verdicts: {' '.join(self.summary())}>"
 
     def _repr_html_(self) -> str:
-        rows = [(readable_row(each), each.reason) for each in self]
-        head = "".join(_cell("th", name) for name in (rows[0][0] if rows else ()))
+        head = "".join(_cell("th", name) for name in (self[0]["readable"] if self else ()))
         body = "".join(
-            f'<tr title="{html.escape(reason)}">' + "".join(_cell("td", text) for text in row.values()) + "</tr>"
-            for row, reason in rows
+            f'<tr title="{html.escape(each["reason"])}">'
+            + "".join(_cell("td", text) for text in each["readable"].values())
+            + "</tr>"
+            for each in self
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-Stored = dict[str, Any]
-"""A claim as claims.json holds it."""
-
-
-def read_stored(version: Path) -> list[Stored]:
-    """Read claims.json of a version, in the verdict words of today."""
-    claims = storage.read_json(version / "claims.json")
+def read_stored(version: str | Path) -> Verdicts:
+    """Read claims.json of a version, in the verdict words of today. Raises GroundlabError where it has none."""
+    claims = storage.read_json(Path(version) / "claims.json")
     for each in claims:
         if word := _FORMER.get(each["verdict"]):
             own = word == Word.MATCHES and not each.get("published")
             each |= {"verdict": Word.SUPPORTED if own else word, "because": each["verdict"]}
-    return claims
+    return Verdicts(claims)
+
+
+def verdicts(version: str | Path, paper: str) -> Verdicts:
+    """Return what claims.json of a version holds of a paper. Raises GroundlabError as `read_stored`."""
+    return read_stored(version).of_paper(paper)
 
 
 def counted(claims: Iterable[Stored]) -> str:

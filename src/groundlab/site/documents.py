@@ -49,7 +49,7 @@ def write(source: Path, limit: int | None) -> None:
         copy = source / file.relative_to(root)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
-    versions = map(best_scale, by_paper(list(published(root / "results", judged=True))).values())
+    versions = map(best_scale, by_paper(list(published(root / "results"))).values())
     executed = [file for each in versions for file in (each.folder / each.paper / "executed").glob("*.ipynb")]
     hidden = {"enabled": True, "remove_cell_tags": ["injected-parameters"]}
     filters = {"fenced": fenced, "shown": shown}

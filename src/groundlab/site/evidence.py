@@ -4,8 +4,8 @@
     evidence.claims["glam-french"]      # a claim at each scale, the largest first: verdict, levels, runs behind it
     evidence.runs["glam-...-1a2b3c4d"]  # a published run: what it was, its curves, its evaluations
 
-Versions are those that `results/reference.json` names. Their claims are judged once more: somebody may have edited
-claims.json. Curves are thinned for a screen: a point is the mean of so many updates in a row.
+Versions are those that `results/reference.json` names; verdicts are those of their claims.json. Curves are thinned for
+a screen: a point is the mean of so many updates in a row.
 """
 
 import re
@@ -98,7 +98,7 @@ class Evidence:
 
 def collect(results: Path, limit: int | None = None) -> Evidence:
     """Read what is published below a results folder: everything, or some claims that were judged and their runs."""
-    offered, found = list(published(results, judged=True)), Evidence()
+    offered, found = list(published(results)), Evidence()
     judged = dict.fromkeys(row["id"] for each in offered for row in each.claims if row["verdict"] != Word.NOT_TESTED)
     only = None if limit is None else set(sample(judged, limit))
     for each in offered:

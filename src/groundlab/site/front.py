@@ -21,7 +21,7 @@ _COMMANDS = re.compile(r"^```\n[^`]*nox -s reproduce[^`]*```$", re.MULTILINE)
 def write(source: Path) -> None:
     """Write index.md: the beginning of README and its first figure, and layout index.md.j2 around them."""
     root = repository_root()
-    every = list(front_page.published(root / "results", judged=True))
+    every = list(front_page.published(root / "results"))
     readme = (root / "README.md").read_text(encoding="utf-8")
     title, about, *_ = readme.split("\n\n")
     picture, commands = _PICTURE.search(readme), _COMMANDS.search(readme)

@@ -26,8 +26,7 @@ ONE_RULE = {"method": "always", "worlds": ["SimpleDoorKey"], "estimate": {"secon
 ONE_RULE |= {"settings": {"layouts": "0-4"}}
 TRAINING = {"method": "mediator", "worlds": ["SimpleDoorKey"], "seeds": 2, "estimate": {"seconds": 5, "megabytes": 1}}
 TRAINING |= {"settings": {"iterations": 3, "trajectories": 2, "layouts": "0-4"}}
-PAPER = ["print(scale, seeds, folder)"]
-REVIEW = ["from pathlib import Path", "Path(folder, 'review.html').write_text('review')"]
+PAPER = ["from groundlab import lab", "print(scale, lab.version('mediator', scale, folder=folder))"]
 CALL = """
 import json, sys
 from groundlab import lab
@@ -51,7 +50,6 @@ class Laboratory:
         (root / "requirements" / "constraints.txt").write_text("numpy==0\n")
         self.write_config([ONE_RULE])
         self.write_notebook("02_mediator.ipynb", "scale = 'smoke'\nseeds = None\nfolder = None", PAPER)
-        self.write_notebook("07_review.ipynb", "folder = None", REVIEW)
 
     def write_config(self, runs: list[dict], scale: str = "smoke", **changes) -> None:
         content = {"paper": "mediator", "scale": scale, "notebooks": ["02_mediator.ipynb"], "runs": runs, **changes}
@@ -63,7 +61,7 @@ class Laboratory:
         """A second paper, whose only run is estimated longer than those of the first, and its page."""
         run = {**run, "estimate": {"seconds": 90, "megabytes": 1}}
         self.write_config([run], paper="worlds", notebooks=["00_worlds.ipynb"])
-        self.write_notebook("00_worlds.ipynb", "scale = 'smoke'\nseeds = None\nfolder = None", PAPER)
+        self.write_notebook("00_worlds.ipynb", "scale = 'smoke'\nseeds = None\nfolder = None", ["print(scale, folder)"])
 
     def write_notebook(self, name: str, parameters: str, lines: list[str]) -> Path:
         first = nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})

@@ -68,18 +68,6 @@ def test_a_worker_takes_the_next_papers_run_while_the_last_of_a_paper_goes_on(la
     assert told == [("mediator", 0, 0), ("worlds", 0, 0)], "the shorter paper is told first, and its run ended last"
 
 
-@pytest.mark.parametrize("workers, busy, processes", [(2, False, 2), (2, True, 1), (1, True, 1)])
-def test_while_pages_are_made_one_worker_of_two_waits_and_a_lone_one_works(
-    workers, busy, processes, laboratory, rule_entry, monkeypatch
-):
-    laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox"]}])
-    worker, begun = executor.Worker, []
-    monkeypatch.setattr(executor, "Worker", lambda *given: begun.append(given[0]) or worker(*given))
-    plan = lab.plan("mediator", scale="smoke")
-    assert executor.run(plan, workers, makes_pages=lambda: busy).finished == 2
-    assert len(begun) == processes
-
-
 def test_a_run_in_bfloat16_has_a_worker_of_its_own(laboratory, rule_entry, monkeypatch):
     laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox"]}])
     worker, begun = executor.Worker, []

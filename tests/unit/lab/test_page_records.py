@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import made_up
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load, load_file
+from safetensors.numpy import load
 
 from groundlab import lab
 from groundlab.core import storage
@@ -99,20 +100,19 @@ def published(tmp_path, laboratory) -> Plan:
     return Plan("quick", (SimpleNamespace(paper="mediator"),), (planned((), spec),), home)  # type: ignore[arg-type]
 
 
-def test_a_page_shows_published_records_and_trains_nothing(published):
-    folder = lab.records(published, "published")
-    assert folder == published.results / ".scratch" / "notebook-1.0.0-quick-x"
-    assert len((folder / "mediator/runs/always-SimpleDoorKey-s0-00000000/metrics.jsonl").read_text().splitlines()) == 8
-    assert list(load_file(file) for file in folder.rglob("*.safetensors")) == []
-    assert not (published.results / ".runs").exists()
+def test_a_notebook_shows_the_published_version_and_trains_nothing(published):
+    home, given = published.results, {"results": published.results}
+    assert lab.version("mediator", "quick", **given) == home / "1.0.0-quick-x"
+    made_up.seal_version(home / "1.0.0-quick-x")
+    assert lab.version("mediator", "quick", folder=home / "1.0.0-quick-x") == home / "1.0.0-quick-x"
+    assert not (home / ".runs").exists()
 
 
-def test_where_results_cannot_be_written_a_page_works_in_a_temporary_folder_of_its_scale(published, monkeypatch):
+def test_where_results_cannot_be_written_fresh_ones_lie_in_a_temporary_folder_of_their_scale(published, monkeypatch):
     (published.results / ".scratch").write_text("not a folder")
     monkeypatch.setattr(tempfile, "tempdir", str(published.results.parent))
-    for folder in (lab.records(published, "published"), lab.collect(published)):
-        assert folder.parents[1] == published.results.parent and "-quick" in folder.name and folder.is_dir()
-    assert [each.name for each in published.results.iterdir() if each.name == ".runs"] == []
+    folder = page_records._scratch_folder(published)
+    assert folder.parents[1] == published.results.parent and folder.name.endswith("-quick")
 
 
 def test_where_no_run_could_be_written_it_is_one_line_before_any_starts(published):
@@ -129,8 +129,20 @@ def test_reproduce_looks_once_and_first_whether_it_can_write(tmp_path, dry):
     assert [each.name for each in tmp_path.iterdir()] == [".scratch"]
 
 
-def test_an_unknown_source_or_scale_is_one_line(published):
-    with pytest.raises(GroundlabError, match="'publishd'; did you mean 'published'"):
-        lab.records(published, "publishd")
-    with pytest.raises(GroundlabError, match="nothing of mediator is published at scale smoke"):
-        lab.published("mediator", "smoke", published.results)
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"source": "publishd"}, "'publishd'; did you mean 'published'"),
+        ({"scale": "smoke"}, "nothing of mediator is published at scale smoke"),
+        ({"seeds": 2}, 'expected seeds = None of published results, got 2; set source = "fresh" to train'),
+        ({"scale": "full", "folder": "1.0.0-quick-x"}, 'quick, got full; set scale = "quick"'),
+        ({"source": "fresh", "scale": "smoke", "folder": ""}, "holds other files and no results"),
+    ],
+)
+def test_a_parameter_that_is_wrong_or_without_effect_is_one_line(given, line, published):
+    made_up.seal_version(published.results / "1.0.0-quick-x")
+    given = {"scale": "quick", "results": published.results, **given}
+    if "folder" in given:
+        given["folder"] = published.results / given["folder"]
+    with pytest.raises(GroundlabError, match=line):
+        lab.version("mediator", **given)

@@ -17,9 +17,8 @@ from groundlab.core.errors import GroundlabError
 from groundlab.lab import comparison, run_copy, run_folder, versions
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
-from groundlab.report import judging
+from groundlab.report import judging, records
 from groundlab.report.claims import Claim
-from groundlab.report.verdicts import Verdicts
 
 reproduce = sys.modules["groundlab.lab.reproduce"]  # its name in the package is the function
 SEEDS = 3
@@ -261,17 +260,18 @@ A_CLAIM = Claim.model_validate(
 )
 
 
-def test_a_version_is_compared_with_what_is_published_of_its_papers(plan, capsys, monkeypatch):
+def test_a_version_is_compared_with_what_is_published_of_its_papers(plan, capsys):
     published = assemble(plan)
     storage.write_json(plan.results / "reference.json", {"mediator": {"quick": published.name}})
     assert comparison.beside_published(published, ["mediator"], "quick") is None, "the published one itself"
     version = assemble(plan)
     claim = {"id": "a", "paper": "mediator", "verdict": "reproduced", "readable": {"here": "steps 3.00"}}
     storage.write_json(published / "claims.json", [claim])
-    monkeypatch.setattr(judging, "load_claims", lambda paper=None: (A_CLAIM,))
+    made = judging.judge_claim(A_CLAIM, records.load(version, "mediator"))
+    storage.write_json(version / "claims.json", [made.as_json()])
     found = comparison.beside_published(version, ["mediator"], "quick")
     assert len(found.equal) == SEEDS and not found.differing and found.reference == [published.name]
-    assert reproduce._verdict("results", version, judging.judge(version, "mediator"), found) == 0
+    assert reproduce._verdict("results", version, found) == 0
     *_, title, runs, verdicts, change = capsys.readouterr().out.splitlines()
     assert title == f"beside {published.name}:" and runs == "3 runs are equal to the byte, 0 differ"
     assert verdicts == "1 of 1 verdicts differ:"
@@ -280,13 +280,14 @@ def test_a_version_is_compared_with_what_is_published_of_its_papers(plan, capsys
     assert comparison.beside_published(version, ["mediator"], "smoke") is None, "nothing is published at that scale"
 
 
-def test_a_difference_without_a_cause_makes_the_exit_code_1(plan, capsys, monkeypatch):
+def test_a_difference_without_a_cause_makes_the_exit_code_1(plan, capsys):
     published = assemble(plan)
     storage.write_json(plan.results / "reference.json", {"mediator": {"quick": published.name}})
     reseal(plan.folder_of(plan.runs[0]))
     version = assemble(plan)
     found = comparison.beside_published(version, ["mediator"], "quick")
-    assert reproduce._verdict("results", version, Verdicts(), found) == 1
+    storage.write_json(version / "claims.json", [])
+    assert reproduce._verdict("results", version, found) == 1
     assert "their numbers must not be trusted" in capsys.readouterr().out
 
 

@@ -285,7 +285,7 @@ def test_only_the_primary_comparison_of_a_family_keeps_the_level(stored):
 
 
 def test_our_own_bars_and_later_work_are_counted_apart(stored):
-    verdicts = judge(stored)
+    verdicts = Verdicts(each.as_json() for each in judge(stored))
     kinds = [verdicts.of_kind(kind) for kind in ("paper", "baseline", "own", "later work")]
     assert all(kinds) and sum(map(len, kinds)) == len(verdicts)
     assert claim("exact", kind="later work", published={"steps": "30"}, select=ALWAYS).expected == {"steps": 30}
@@ -478,7 +478,7 @@ def test_a_claim_whose_runs_failed_says_so_and_is_counted_and_an_exact_one_fails
     found = verdict(results, "exact", **given)
     assert (found.verdict, found.because, found.missing, found.judged) == ("not tested", "runs failed", 2, False)
     assert "2 failed (out of memory)" in found.reason
-    assert Verdicts([found]).exact_failed == [found]
+    assert Verdicts([found.as_json()]).exact_failed
     elsewhere = verdict(results, "exact", scales=["full"], **given)
     assert (elsewhere.verdict, elsewhere.because) == ("not tested", "judged at scale full")
 

@@ -101,7 +101,7 @@ def write(home: Path, run: str, name: str, content) -> None:
 def damaged(sealed_version, tmp_path, monkeypatch) -> Path:
     """A copy to be damaged; what is drawn of it does not matter here, nor what its made-up numbers miss exactly."""
     monkeypatch.setattr(page, "draw_all", lambda records: page.Gallery())
-    inexact = lambda records: page.Verdicts(each for each in judge(records) if each.claim.tolerance != "exact")  # noqa: E731
+    inexact = lambda records: [each for each in judge(records) if each.claim.tolerance != "exact"]  # noqa: E731
     monkeypatch.setattr(page, "judge", inexact)
     return shutil.copytree(sealed_version, tmp_path / sealed_version.name)
 

@@ -40,21 +40,12 @@ def judged(everything, site) -> list[tuple[evidence.Judged, str]]:
     return [(each, (site / "claims" / f"{each.claim.id}.md").read_text()) for each in every]
 
 
-def test_an_edited_claims_json_is_not_believed_and_drawing_writes_what_it_draws_alone(
-    published_results, everything, tmp_path
-):
+def test_drawing_writes_what_it_draws_alone(published_results, tmp_path):
     home = shutil.copytree(published_results, tmp_path / "results")
-    file = next(home.glob("*/claims.json"))
-    file.write_text(file.read_text().replace(Word.CONTRADICTED, Word.SUPPORTED))
     there = {each: each.read_bytes() for each in home.rglob("*") if each.is_file()}
-    draw("mediator-table1", file.parent)
+    draw("mediator-table1", next(home.glob("*/claims.json")).parent)
     new = {each.name for each in home.rglob("*") if each.is_file() and there.get(each) != each.read_bytes()}
     assert new == {"mediator-table1.csv", "mediator-table1.md"}
-    found, missed = (
-        evidence.collect(home),
-        [name for name, (each,) in everything.claims.items() if each.verdict == Word.CONTRADICTED],
-    )
-    assert missed and [name for name, (each,) in found.claims.items() if each.verdict == Word.CONTRADICTED] == missed
 
 
 def test_the_levels_of_a_claim_are_those_of_the_store_and_the_mean_of_its_dots(judged):

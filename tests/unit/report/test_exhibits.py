@@ -17,7 +17,7 @@ from groundlab.papers.mediator.exhibits import table1
 from groundlab.papers.mediator.settings import Fidelity
 from groundlab.report import style
 from groundlab.report.claims import load_claims
-from groundlab.report.exhibits import draw, draw_all, exhibits
+from groundlab.report.exhibits import draw, draw_all, exhibits, show
 from groundlab.report.records import load
 
 MEDIATOR = [id for id, exhibit in exhibits().items() if exhibit.paper == "mediator"]
@@ -52,14 +52,10 @@ def test_what_a_user_has_set_for_figures_changes_none_of_ours(tmp_path):
         assert drawn(tmp_path / "theirs") == ours
 
 
-def test_while_a_version_is_put_together_what_was_drawn_stands_and_later_it_is_drawn_anew(results):
-    assembling = results.rename(results.parent / f".assembling-{results.name}")
-    for id, kind in (("mediator-table1", "csv"), ("mediator-curves", "png")):
-        file = draw(id, assembling).path(kind)
-        file.write_text("an earlier page's")
-        assert draw(id, assembling).path(kind).read_text() == "an earlier page's"
-    whole = assembling.rename(results)
-    assert draw("mediator-table1", whole).path("csv").read_text() != "an earlier page's"
+def test_what_a_version_holds_is_shown_and_what_it_does_not_hold_is_nothing(results):
+    assert show("mediator-table1", results) is None
+    drawn = draw("mediator-table1", results)
+    assert show("mediator-table1", results) == drawn and drawn._repr_mimebundle_()["text/markdown"].startswith("| ")
 
 
 def test_a_table_holds_nothing_of_another_paper_whatever_runs_stand_beside(results):
