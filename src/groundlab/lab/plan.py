@@ -27,7 +27,7 @@ from groundlab.core.storage import digest_json
 from groundlab.lab import config, machine, run_folder
 from groundlab.lab.config import Entry, Estimate, Experiment
 from groundlab.lab.machine import needs_gpu
-from groundlab.lab.run_hash import hash_run
+from groundlab.lab.run_hash import hash_seeds
 from groundlab.papers import registry
 
 
@@ -201,14 +201,16 @@ def plan(
     files = tuple(config.load(paper, checked) for paper in papers or config.known_papers())
     methods, experiments = list(methods or ()), list(experiments or ())
     chosen = _chosen(files, methods, experiments, alone=wanted is not None)
-    planned = [
-        _planned_run(file, entry, spec, folder, again)
-        for file, entry in chosen
-        for world in entry.worlds
-        for seed in _seeds(entry, seeds)
-        for spec in (registry.resolve(entry.method, world, seed, _on_device(entry, world, device)),)
-        if wanted is None or wanted(file.paper, spec)
-    ]
+    planned = list[PlannedRun]()
+    for file, entry in chosen:
+        for world in entry.worlds:
+            first = registry.resolve(entry.method, world, 0, _on_device(entry, world, device))
+            specs = [first.model_copy(update={"seed": seed}) for seed in _seeds(entry, seeds)]
+            specs = [spec for spec in specs if wanted is None or wanted(file.paper, spec)]
+            if specs:
+                _check_revision(first)
+                names = hash_seeds(first, [spec.seed for spec in specs])
+                planned += [_planned_run(file, entry, *run, folder, again) for run in zip(specs, names, strict=True)]
     planned = list({(run.paper, run.hash): run for run in planned}.values())  # what two entries plan is run once
     if wanted is None:
         _check_arms(planned)
@@ -278,9 +280,9 @@ def check_known(kind: str, asked: Sequence[str], known: set[str]) -> None:
             raise unknown_name(f"{kind} of this plan", name, sorted(known))
 
 
-def _planned_run(file: Experiment, entry: Entry, spec: RunSpec, results: Path, again: bool) -> PlannedRun:
-    _check_revision(spec)
-    run_hash = hash_run(spec)
+def _planned_run(
+    file: Experiment, entry: Entry, spec: RunSpec, run_hash: str, results: Path, again: bool
+) -> PlannedRun:
     status, other = run_folder.standing(run_folder.path_of(results, run_hash))
     shared = [item for block in file.shared.values() for item in block.items()]
     own_settings = {key: value for key, value in entry.settings.items() if (key, value) not in shared}

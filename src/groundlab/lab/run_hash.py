@@ -11,7 +11,7 @@ records watch (docs/artifact.md). Methods and worlds of other packages are watch
 is in the name instead.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -34,6 +34,11 @@ _NO_RESULT = {"name", "module", "settings", "summary", "assets", "families", "wo
 
 def hash_run(spec: RunSpec) -> str:
     """Return the hash that names a run. Raises GroundlabError for unknown names and settings, and missing assets."""
+    return hash_seeds(spec, [spec.seed])[0]
+
+
+def hash_seeds(spec: RunSpec, seeds: Iterable[int]) -> list[str]:
+    """Return the hashes of runs that differ from `spec` in their seed alone. Raises as `hash_run`."""
     method, family = registry.get(spec.method, spec.world), worlds.family_of(spec.world)
     # its world and all that its settings name, as tests do ("BabyAI-GoToLocal-v0 synonyms")
     words = {word for text in _strings(spec.settings) for word in text.split()}
@@ -41,7 +46,6 @@ def hash_run(spec: RunSpec) -> str:
     parts = {
         "method": (method.formerly or (method.name,))[0],
         "world": spec.world,
-        "seed": spec.seed,
         "settings": _without(registry.changed_settings(spec), {role.partition("/")[0] for role in inputs}),
         "rows": {
             "method": row_of(method),
@@ -56,7 +60,7 @@ def hash_run(spec: RunSpec) -> str:
             if name != "groundlab"
         },
     }
-    return digest_json(parts)[:HASH_LENGTH]
+    return [digest_json({**parts, "seed": seed})[:HASH_LENGTH] for seed in seeds]
 
 
 @cache
