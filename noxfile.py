@@ -7,7 +7,6 @@ Words after `--` go to the command underneath: nox -s reproduce -- --only mediat
 """
 
 import argparse
-import gzip
 import hashlib
 import json
 import os
@@ -186,10 +185,7 @@ ROCRATE = ("rocrate==0.16.0", "arcp==0.2.1")  # their own requirements are in th
 
 @session
 def archive(session: nox.Session) -> None:
-    """dist/groundlab-VERSION.tar.xz: this commit without its history, with an RO-Crate at its top (tools/crate.py).
-
-    Records of runs lie in it unpacked, as they may: with xz over all of them the tarball is a fifth smaller.
-    """
+    """dist/groundlab-VERSION.tar.xz: this commit without its history, with an RO-Crate at its top (tools/crate.py)."""
     prepare(session)
     if changed := _answer(session, "git", "status", "--porcelain"):
         session.error(f"an archive is of a commit; commit or undo first: {changed.splitlines()[0]}")
@@ -202,9 +198,6 @@ def archive(session: nox.Session) -> None:
         run(session, "python", "-m", "pip", "install", "--quiet", "--no-deps", "--target", home, *ROCRATE)
     with tempfile.TemporaryDirectory() as folder:
         session.run("sh", "-c", f"git archive --prefix={name}/ HEAD | tar -x -C {folder}", external=True)
-        for packed in Path(folder, name, "results").glob("*/*/runs/*/*.gz"):
-            packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
-            packed.unlink()
         session.run(
             str(PROGRAMS / "python"), "tools/crate.py", str(Path(folder, name)), commit, date, env={"PYTHONPATH": home}
         )

@@ -2,7 +2,7 @@
 
     python tools/crate.py FOLDER COMMIT DATE        # as `nox -s archive` does; needs the package rocrate
 
-`core.git` reads the commit from the entity `src/`, where git is missing. Runs are described by their own manifests.
+`core.git` reads the commit from the entity `src/`, where git is missing. Runs are described by `version.json`.
 """
 
 # pyright: reportMissingImports=false
@@ -29,14 +29,14 @@ def write(home: Path, commit: str, date: str) -> None:
     crate.root_dataset["conformsTo"], crate.root_dataset["author"] = profile, authors
     code = {"@type": ["Dataset", "SoftwareSourceCode"], "name": "groundlab", "programmingLanguage": "Python"}
     crate.add_dataset(dest_path="src", properties={**code, "license": LICENCE, "identifier": commit})
-    for file in sorted((home / "results").glob("*/manifest.json")):
+    for file in sorted((home / "results").glob("*/version.json")):
         _add_version(crate, file.parent.relative_to(home).as_posix(), json.loads(file.read_text()))
     crate.metadata.write(home)
 
 
 def _add_version(crate: ROCrate, folder: str, manifest: dict) -> None:
     """A version as a dataset, with the command, the commit and the machine that made it."""
-    git, about = manifest["git"], f"{len(manifest['runs'])} runs of {', '.join(manifest['papers'])}"
+    git, about = manifest["git"], f"{manifest['totals']['finished']} runs of {', '.join(manifest['papers'])}"
     properties = {"name": f"groundlab results {manifest['version']}", "datePublished": manifest["created"]}
     result = crate.add_dataset(
         dest_path=folder, properties={**properties, "description": f"{about} at scale {manifest['scale']}"}

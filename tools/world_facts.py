@@ -20,9 +20,9 @@ import numpy as np
 from groundlab import assets, worlds
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import read_reference
 from groundlab.core.paths import repository_root
 from groundlab.core.seeding import generator
+from groundlab.core.versions import read_reference
 from groundlab.papers import episodes
 from groundlab.papers.worlds import balrog_exhibits, bot, exhibits
 from groundlab.papers.worlds.random_agent import RandomPlayer

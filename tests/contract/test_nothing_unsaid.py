@@ -6,7 +6,8 @@ Batches of the sandbox are in test_sandbox.py; exhibits and claims that break, i
 import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import chat_server
 import knowledge_data
@@ -101,7 +102,8 @@ def test_a_seed_of_which_no_training_episode_ended_is_named_in_the_verdict():
         for number, success in enumerate([None, None] if run["seed"] == 3 else [None, 50.0], start=1)
     )
     none = pd.DataFrame(columns=["method", "world", "settings", "policy", "seed", "run", "paper"])
-    records = Records(Path(), pd.DataFrame([{**spec, **run} for run in runs]), none, curves, none, {"scale": "quick"})
+    version: Any = SimpleNamespace(scale="quick", planned=[])
+    records = Records(version, pd.DataFrame([{**spec, **run} for run in runs]), none, curves, none)
     facts = {"id": "a", "paper": "mediator", "locus": "x", "statement": "s", "source": "t", "tolerance": "numeric"}
     select = {"method": "mediator", "world": "SimpleDoorKey", "when": "training"}
     claim = Claim.model_validate({**facts, "range": {"success": ("0", "100")}, "select": select})

@@ -88,7 +88,7 @@ def test_its_method_runs_on_its_world_and_ours_run_there_too(groundlab, tmp_path
 
 def test_its_paper_is_reproduced_with_its_notebook_and_its_table(groundlab, tmp_path):
     told = groundlab("reproduce", "--only", "tiny", "--scale", "smoke", "--results", tmp_path)
-    (version,) = (file.parent for file in (tmp_path / ".scratch").glob("[!.]*/manifest.json"))
+    (version,) = (file.parent for file in (tmp_path / ".scratch").glob("[!.]*/version.json"))
     assert f"results: {version}" in told
     assert (version / "tiny" / "executed" / "tiny.ipynb").is_file() and (version / "review.html").is_file()
     table = (version / "tiny" / "tables" / "tiny-success.csv").read_text()

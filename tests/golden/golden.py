@@ -30,10 +30,10 @@ import numba
 
 from groundlab import worlds
 from groundlab.assets import RECIPE
-from groundlab.core import numerics, seals, storage
+from groundlab.core import numerics, storage
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.paths import repository_root, results_folder
-from groundlab.core.run import RunSpec
+from groundlab.core.run import COMPARED, RunSpec
 from groundlab.core.schema import Strict
 from groundlab.core.sources import package_folder
 from groundlab.core.yaml_files import read_yaml
@@ -121,7 +121,7 @@ def digests_of(folder: Path) -> dict[str, str]:
     digests = {}
     for home in sorted({file.parent for name in ("metrics.jsonl", "card.json") for file in folder.rglob(name)}):
         weights = sorted(home.glob("checkpoint/*/*.safetensors"), key=lambda file: int(file.parent.name))
-        files = {name: home / name for name in (*seals.COMPARED, "card.json")} | {file.name: file for file in weights}
+        files = {name: home / name for name in (*COMPARED, "card.json")} | {file.name: file for file in weights}
         digests |= {
             (home.relative_to(folder) / name).as_posix(): storage.digest_bytes(file.read_bytes())[:16]
             for name, file in files.items()

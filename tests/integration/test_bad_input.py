@@ -9,13 +9,12 @@ import shutil
 from itertools import product
 from pathlib import Path
 
-import made_up
 import pytest
 import typer
 
 from groundlab import cli
-from groundlab.core import paths, storage
-from groundlab.lab import versions
+from groundlab.core import paths
+from groundlab.core.versions import Version, versions_below
 
 REPOSITORY = Path(__file__).parents[2]
 GRID = "BabyAI-GoToLocal-v0"
@@ -155,18 +154,16 @@ def ground(tmp_path_factory, forget_root):
     forget_root()
 
 
-VERSION = min(file.parent for file in (REPOSITORY / "results").glob("*/manifest.json"))
-RUNS = [file.parent.relative_to(VERSION) for file in sorted(VERSION.glob("*/runs/*/manifest.json.gz"))[:2]]
+PUBLISHED = versions_below(REPOSITORY / "results")[0]
+RUN = min(PUBLISHED.runs(), key=lambda run: run["cpu_seconds"])
 
 
 def _small_version(folder: Path) -> None:
-    """Two runs of a published version, packed as there, sealed as a version."""
-    for run in RUNS:
-        shutil.copytree(VERSION / run, folder / run)
-        manifest = folder / run / "manifest.json"
-        manifest.write_bytes(storage.read_bytes(manifest))
-    made_up.seal_version(folder)
-    versions.pack_records(folder)
+    """The seeds of a variant of a published version as one of their own."""
+    runs = [run for run in PUBLISHED.runs() if run["file"] == RUN["file"]]
+    version = Version.begin(folder, {**PUBLISHED.facts, "version": folder.name})
+    version.add((run, {name: PUBLISHED.read(run, name) for name in run["records"]}) for run in runs)
+    assert {run["file"] for run in version.runs()} == {RUN["file"]}
 
 
 def test_each_command_has_a_place_for_hostile_words():
@@ -208,11 +205,8 @@ FILES = {
         for paper in ("worlds", "glam")
     },
     "configs/slurm.yaml": f"{PLAN} --executor slurm --slurm new/configs/slurm.yaml",
-    f"version/{RUNS[0]}/config.yaml": "compare new/version version",
-    f"version/{RUNS[0]}/manifest.json.gz": "compare new/version version",
-    f"version/{RUNS[0]}/evaluation.json.gz": "verify new/version --at-most 0.1",
-    f"version/{RUNS[0]}/metrics.jsonl.gz": "review --results new/version",
-    "version/manifest.json": "figures --results new/version",
+    f"version/{RUN['file']}": "review --results new/version",
+    "version/version.json": "compare new/version version",
     "ledger.jsonl": "ledger new/ledger.jsonl",
     "dataset/card.json": f"{GOALS} --dataset new/dataset",
 }
@@ -260,4 +254,4 @@ def test_a_damaged_file_is_named_in_a_line(file, corruption, ground, ask, monkey
         said = ask(FILES[file])
     finally:
         paths.find_root.cache_clear()
-    assert Path(file).name.removesuffix(".gz") in said or str(Path("new", file).parent) in said
+    assert Path(file).name in said or str(Path("new", file).parent) in said

@@ -85,7 +85,7 @@ def test_replies_are_recorded_and_replayed(groundlab, tmp_path):
 
 def test_an_experiment_that_stands_alone_is_never_taken_for_the_newest_version_of_its_paper(tmp_path, monkeypatch):
     for name, created, alone in (("a", "2026-01-02", []), ("b", "2026-01-01", []), ("c", "2026-01-03", ["row"])):
-        made_up.seal_version(tmp_path / name, created=created, alone=alone)
+        made_up.begin(tmp_path / name, created=created, alone=alone)
     monkeypatch.setenv("GROUNDLAB_RESULTS", str(tmp_path))
     assert [folder.name for folder in versions_in(None)] == ["b", "a"]
     assert versions_in(tmp_path / "c") == [tmp_path / "c"], "it is drawn when it is named"
@@ -300,7 +300,7 @@ def test_one_figure_is_redrawn_from_stored_results_alone(groundlab, tmp_path):
     older, newer = tmp_path / "older", tmp_path / "newer"
     for version, paper in ((older, "mediator"), (newer, "glam")):
         (version / paper).mkdir(parents=True)
-        made_up.seal_version(version, created="2026-01-01")
+        made_up.begin(version)
     code, out, _ = groundlab("figures", "--figure", "glam-probes", "--results", tmp_path)
     assert code == 0
     drawn = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("glam-probes.*"))

@@ -218,7 +218,7 @@ def reproduce(clone: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_first_command_trains_in_a_fresh_clone(clone):
     assert "nox -s reproduce\n" in (clone / "README.md").read_text()
-    published = list(clone.glob("results/*-quick-*/manifest.json"))
+    published = list(clone.glob("results/*-quick-*/version.json"))
     assert published, "the clone brings published results of the same scale"
     asked = reproduce(clone, "--dry-run")
     (line,) = re.findall(r"^(\d+) of (\d+) runs would be executed$", asked.stdout, re.MULTILINE)

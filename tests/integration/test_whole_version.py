@@ -13,13 +13,13 @@ from typing import Any
 import made_up
 import nbformat
 import pytest
-import yaml
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.figure import Figure
 
 from groundlab import lab, report
 from groundlab.core import storage
 from groundlab.core.paths import repository_root
+from groundlab.core.versions import Version, versions_below
 from groundlab.lab import versions
 from groundlab.lab.plan import PlannedRun
 from groundlab.report import Review, exhibits, style
@@ -83,16 +83,13 @@ def leave_out_pdfs(monkeypatch: pytest.MonkeyPatch, names: set[str]) -> None:
 # --- The records are those that methods write
 
 
-def _read(config: Path) -> dict[str, Any]:
-    return yaml.load(config.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-
-
-def published_runs() -> Iterator[Path]:
+def published_runs() -> Iterator[tuple[Version, dict[str, Any]]]:
     """One published run of each method with each choice of settings."""
     found = {}
-    for file in sorted(repository_root().glob("results/*/*/runs/*/config.yaml")):
-        spec = _read(file)
-        found.setdefault(json.dumps([spec["method"], spec["world"], spec["settings"]]), file.parent)
+    for version in versions_below(repository_root() / "results"):
+        for run in version.runs():
+            spec = [run["method"], run["world"], run["settings"]]
+            found.setdefault(json.dumps(spec, sort_keys=True), (version, run))
     return iter(found.values())
 
 
@@ -108,10 +105,11 @@ def shape(evaluations: list[dict], metrics: list[dict]) -> dict[str, Any]:
 
 def test_made_up_records_have_the_shape_of_published_ones():
     compared = set()
-    for run in published_runs():
-        spec = _read(run / "config.yaml")
-        theirs = shape(storage.read_json(run / "evaluation.json"), storage.read_lines(run / "metrics.jsonl"))
-        assert shape(*made_up.records_of(spec)) == theirs, run
+    for version, run in published_runs():
+        spec = {key: run[key] for key in ("method", "world", "seed", "settings")}
+        metrics = storage.parse_lines(version.read(run, "metrics.jsonl"), run["name"])
+        theirs = shape(json.loads(version.read(run, "evaluation.json")), metrics)
+        assert shape(*made_up.records_of(spec)) == theirs, run["name"]
         compared.add(spec["method"])
     assert len(compared) > 15
 
@@ -125,9 +123,9 @@ def version_name(scale: str) -> str:
 
 def of_paper_alone(whole: Path, paper: str, home: Path) -> Path:
     """A version that holds the runs of one paper of a whole one, and nothing else."""
-    folder = home / f"{paper}-alone" / whole.name
-    (folder / paper).mkdir(parents=True)
-    (folder / paper / "runs").symlink_to(whole / paper / "runs")
+    folder, version = home / f"{paper}-alone" / whole.name, Version(whole)
+    runs = [(run, {name: version.read(run, name) for name in run["records"]}) for run in version.runs(paper)]
+    Version.begin(folder, {**version.facts, "papers": [paper]}).add(runs)
     return folder
 
 
@@ -204,11 +202,10 @@ def test_the_first_command_makes_the_pages_of_all_papers_of_one_version(tmp_path
     draw_plainly(monkeypatch)
     plan = lab.plan(scale="quick")
     made_up.write_store(plan)
-    whole = lab.collect(plan, tmp_path / version_name("quick"))
+    whole = versions.make_version(plan, tmp_path / version_name("quick"), {}, "groundlab reproduce").folder
     made = sorted(lab.published("knowledge", "quick", repository_root() / "results").glob("knowledge/runs/*/knowledge"))
-    for knowledge, run in zip(made, sorted((whole / "knowledge" / "runs").iterdir()), strict=False):
-        shutil.copytree(knowledge, run / "knowledge")  # which the notebook prints
-    versions.describe_version(plan, whole, {}, "groundlab reproduce")
+    for knowledge in made:
+        shutil.copytree(knowledge, whole / knowledge.relative_to(knowledge.parents[3]))  # which the notebook prints
     review = report.review(whole)
     check_review(review, "quick", plan.runs)
     check_against_papers_alone(review, tmp_path)

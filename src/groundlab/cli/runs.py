@@ -207,7 +207,7 @@ def _watched(request: Any, show: bool, record: Path | None, checkpoint: Path | N
         for gif in recording.write(record, episodes):
             print_text(f"recorded {gif}")
         file = checkpoint / "manifest.json" if checkpoint else None
-        run = storage.read_json(file) if file and storage.stored(file).is_file() else {}
+        run = storage.read_json(file) if file and file.is_file() else {}
         made = {name: getattr(request, name) for name in ("method", "world", "seed", "settings")}
         made |= {"run": run.get("hash"), "commit": run.get("git", {}).get("commit")}  # for whoever opens it later
         data = playback.of(episodes, _player(request, checkpoint), made=made)
@@ -261,8 +261,8 @@ def figures(
 ) -> None:
     """Redraw every table and figure from stored results, without training."""
     from groundlab import lab, report
-    from groundlab.core import manifests
     from groundlab.core.paths import repository_root
+    from groundlab.core.versions import Version, published_versions
     from groundlab.lab.verify import names_line
 
     if publish and figure is not None:
@@ -284,8 +284,8 @@ def figures(
         root = repository_root()
         for path in report.publish(root):
             print_text(f"published {path}")
-        for name in manifests.published_versions(newest.parent):
-            print_text(names_line(newest.parent / name))
+        for name in published_versions(newest.parent):
+            print_text(names_line(Version(newest.parent / name)))
 
 
 def compare(
@@ -307,7 +307,6 @@ def compare(
 def review(results: Results = None) -> None:
     """Judge every claim from stored results and write the review page; exit code 1 only if an exact claim fails."""
     from groundlab import report
-    from groundlab.report.review import left_out_lines
 
     folder = versions_in(results)[-1]
     try:
@@ -317,10 +316,8 @@ def review(results: Results = None) -> None:
     except Exception as error:  # Python's own exit code would be 1
         traceback.print_exc()
         raise GroundlabError(f"{folder} could not be judged ({type(error).__name__}); report the lines above") from None
-    for line in left_out_lines(reviewed.left_out):
-        print_text(f"note: {line}")
     print_text(f"review page: {folder / 'review.html'}")
-    raise typer.Exit(1 if reviewed.exact_failed else 0)
+    raise typer.Exit(1 if reviewed.verdicts.exact_failed else 0)
 
 
 def verify(
@@ -359,21 +356,20 @@ def versions_in(results: Path | None) -> list[Path]:
 
     Experiments that stand alone are left out: they are no version of their paper.
     """
-    from groundlab.core.manifests import read_version
     from groundlab.core.paths import results_folder
+    from groundlab.core.versions import Version, is_version, versions_below
 
     base = results or results_folder()
-    if (base / "manifest.json").is_file():
-        return [base]
-    folders = [file.parent for file in base.glob("*/manifest.json") if not file.parent.name.startswith(".")]
-    if not folders:
+    if is_version(base):
+        return [Version(base).folder]
+    found = versions_below(base)
+    if not found:
         raise GroundlabError(
             f"no results in {base}; run `groundlab reproduce` first, or give --results FOLDER "
             "(smoke results and single figures lie in results/.scratch)"
         )
-    manifests = {folder: read_version(folder) for folder in folders}
-    whole = [folder for folder in folders if not manifests[folder].get("alone")]
-    return sorted(whole or folders, key=lambda folder: manifests[folder]["created"])
+    whole = [each for each in found if not each.facts["alone"]]
+    return [each.folder for each in sorted(whole or found, key=lambda each: each.facts["created"])]
 
 
 def bench(

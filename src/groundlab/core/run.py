@@ -4,17 +4,16 @@
     metrics.jsonl     one record a step, no clock readings: compared byte for byte
     timing.jsonl      clock readings, and when the run was resumed
     evaluation.json   the evaluations, written once at the end
-    checkpoint/N/     the files that a method needs to continue after step N, and checkpoint.json, which seals them and
-                      the metrics before them
-    manifest.json     written by the laboratory (lab/worker.py): versions, hardware, times, status, and the seals of the
-                      records of a finished run
+    checkpoint/N/     the files that a method needs to continue after step N, and checkpoint.json with the digests of
+                      these and of the metrics before them
+    manifest.json     written by the laboratory (lab/worker.py): versions, hardware, times, status, and the digests of
+                      the records of a finished run
 
 A method sees only `Run`: it restores, logs, and calls `advance` after each step, which saves when a checkpoint is due
 and stops when a stop was asked for. A run killed at any moment and started again writes the same `metrics.jsonl`; a
 checkpoint that other code saved is not continued.
 """
 
-import json
 import math
 import os
 import shutil
@@ -27,12 +26,16 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from groundlab.core import manifests, seals, storage
+from groundlab.core import manifests, storage
 from groundlab.core.errors import GroundlabError, Unfinished
 from groundlab.core.sources import sources
 from groundlab.core.storage import digest_bytes, digest_json
 from groundlab.core.yaml_files import dump_yaml
 
+RECORDS = ("config.yaml", "metrics.jsonl", "evaluation.json")
+"""What a finished run is judged by; a run without training steps may have no metrics."""
+COMPARED = RECORDS[1:]
+"""What two runs are compared by, byte for byte."""
 CHECKPOINTS_PER_RUN = 20  # so that a kill repeats at most a twentieth of the steps
 Files = dict[str, Any]
 """The files of a checkpoint by name: bytes, or a `storage.LazyFile`, which is made when it is written."""
@@ -79,7 +82,7 @@ class _Index(BaseModel):
     files: dict[str, str]
     sources: str = ""
     """The digest of the code that saved it (`core/sources.py`)."""
-    seal: str
+    seal: str = ""  # of older ones
 
 
 @dataclass(frozen=True)
@@ -113,12 +116,11 @@ def _numbered(folder: Path) -> list[Path]:
 def _read_checkpoint(folder: Path) -> tuple[Checkpoint, _Index]:
     broken = GroundlabError(f"checkpoint {folder} is corrupt; delete that folder and run the same command again")
     try:
-        stored = json.loads((folder / "checkpoint.json").read_text(encoding="utf-8"))
-        index = _Index.model_validate(stored)
+        index = _Index.model_validate_json((folder / "checkpoint.json").read_bytes())
         files = {name: (folder / name).read_bytes() for name in index.files}
     except (OSError, ValueError, RecursionError):
         raise broken from None
-    if not seals.seal_holds(stored) or any(digest_bytes(files[name]) != index.files[name] for name in files):
+    if any(digest_bytes(files[name]) != index.files[name] for name in files):
         raise broken
     return Checkpoint(index.step, index.spec, files), index
 
@@ -237,7 +239,7 @@ class Run:
             "sources": sources(),
             "files": {name: storage.write_atomic(partial / name, content) for name, content in files.items()},
         }
-        storage.write_json(partial / "checkpoint.json", seals.sealed(index))
+        storage.write_json(partial / "checkpoint.json", index)
         with storage.clear_disk_errors(home):
             os.rename(partial, home / str(step))  # noqa: PTH104 - fails, as it should, if the target is not empty
         for old in _numbered(home):

@@ -5,12 +5,10 @@ loses nothing that was there before. `digest_json` and its like name runs by con
 """
 
 import errno
-import gzip
 import hashlib
 import json
 import os
 import secrets
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
@@ -123,30 +121,10 @@ def _lines(value: Any, depth: int = 0) -> str:
     return left + inner + f",{inner}".join(texts) + outer + right
 
 
-PACKED = ".gz"
-"""What the name of a packed record ends with: published versions hold `metrics.jsonl.gz`."""
-
-
-def stored(path: Path) -> Path:
-    """Where a record lies: at its own name, or packed beside it; its own name where it is in neither place."""
-    packed = path.with_name(path.name + PACKED)
-    return packed if packed.is_file() and not path.exists() else path
-
-
-def read_bytes(path: Path) -> bytes:
-    """A record as it was written, packed or not. Raises OSError where it cannot be read."""
-    place = stored(path)
-    content = place.read_bytes()
-    try:
-        return gzip.decompress(content) if place != path else content
-    except (EOFError, zlib.error) as error:
-        raise gzip.BadGzipFile(str(error)) from None
-
-
 def read_json(path: Path) -> Any:
     """The value stored in a JSON file. Raises GroundlabError when the file is missing or broken."""
     try:
-        return json.loads(read_bytes(path))
+        return json.loads(path.read_bytes())
     except FileNotFoundError:
         raise GroundlabError(f"{path} does not exist") from None
     except OSError as error:
@@ -165,15 +143,18 @@ def append_line(path: Path, record: dict, after: str = "") -> None:
 
 def read_lines(path: Path) -> list[dict]:
     """All records of a JSON-lines file; a last line cut short by a kill is left out, any other broken line raises."""
-    if not stored(path).exists():
-        return []
-    lines = read_bytes(path).split(b"\n")
+    return parse_lines(path.read_bytes(), str(path)) if path.exists() else []
+
+
+def parse_lines(content: bytes, name: str) -> list[dict]:
+    """All records of JSON lines, as `read_lines`; name: what an error calls them."""
+    lines = content.split(b"\n")
     records = []
     for number, line in enumerate(lines[:-1], start=1):
         try:
             records.append(json.loads(line))
         except (ValueError, RecursionError):
-            raise GroundlabError(f"{path}:{number} is not valid JSON; delete that line and run again") from None
+            raise GroundlabError(f"{name}:{number} is not valid JSON; delete that line and run again") from None
     return records
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from groundlab.lab.page_records import load_agent, published, version
 from groundlab.lab.plan import Outcome, Plan, plan
 from groundlab.lab.reproduce import reproduce, reproduce_claims
-from groundlab.lab.versions import collect, publish
+from groundlab.lab.versions import publish
 
 if TYPE_CHECKING:
     from groundlab.lab.executor import run, run_one
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Outcome",
     "Plan",
-    "collect",
     "execute_run",
     "load_agent",
     "plan",

@@ -1,8 +1,8 @@
-"""Two results folders, run by run: which records are equal to the byte, which differ, and what that means.
+"""Two sets of results, run by run: which records are equal to the byte, which differ, and what that means.
 
 Runs are paired by method, world, seed and settings, defaults filled in on both sides: a setting that only one of the
-two codes knows makes no difference while it has its default. What came of comparing a version with the published ones
-is kept in its comparison.json, which the review page shows. Verdicts are compared by report/verdict_changes.py.
+two codes knows makes no difference while it has its default. Equal are those whose records have equal digests. How a
+version compares with the published ones is kept in its comparison.json, which the review page shows.
 """
 
 from collections.abc import Iterable
@@ -12,15 +12,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from groundlab.core import manifests, seals, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import MANIFEST, Manifest
-from groundlab.core.run import RunSpec
-from groundlab.core.schema import parse
+from groundlab.core.manifests import Manifest, made_by, read_run, sessions, values_of
+from groundlab.core.run import COMPARED, RunSpec
 from groundlab.core.sources import sources
 from groundlab.core.storage import digest_json
-from groundlab.core.yaml_files import read_yaml
-from groundlab.lab import run_folder
+from groundlab.core.versions import Version, find_published, is_version
 from groundlab.papers import registry
 
 FILE = "comparison.json"
@@ -40,6 +37,18 @@ class Difference:
     """The kinds of CPU that made this run and its counterpart."""
     same_rounding: bool
     """True if both were made on hardware whose operations round alike (lab/rounding.py)."""
+
+    @classmethod
+    def of(cls, ours: Manifest, theirs: Manifest, record: str) -> "Difference":
+        """What is known of two runs that differ, first in this record."""
+        return cls(
+            label=_label(theirs),
+            record=record,
+            trained="metrics.jsonl" in ours["records"] and _learns(ours),
+            same_name=ours["hash"] == theirs["hash"],
+            cpus=(values_of(ours, "hardware", "cpu", "unknown"), values_of(theirs, "hardware", "cpu", "unknown")),
+            same_rounding=len(roundings_of(ours) | roundings_of(theirs)) == 1,
+        )
 
     @property
     def fault(self) -> bool:
@@ -111,10 +120,10 @@ class Comparison:
         return found
 
 
-def compare(fresh: Path, reference: Path, papers: Iterable[str] = ("*",)) -> Comparison:
-    """Compare the finished runs of two folders, each a store of runs or a version; of these papers, or of all.
+def compare(fresh: Path, reference: Path, papers: Iterable[str] | None = None) -> Comparison:
+    """Compare the finished runs of two folders, each a version or one with a store of runs; of these papers, or of all.
 
-    Raises GroundlabError for a folder without runs, and for records that are not as they were sealed.
+    Raises GroundlabError for a folder without runs.
     """
     ours, theirs = _runs(fresh, papers), _runs(reference, papers)
     result = Comparison([reference.name])
@@ -123,25 +132,19 @@ def compare(fresh: Path, reference: Path, papers: Iterable[str] = ("*",)) -> Com
             (result.only_fresh if key in ours else result.only_reference).append(_label((ours | theirs)[key][-1]))
             continue
         one, other = max(product(ours[key], theirs[key]), key=_match)
-        compared = {_name(one), _name(other)}  # two papers may hold one run
-        result.others.extend(_label(each) for each in (*ours[key], *theirs[key]) if _name(each) not in compared)
+        compared = {one["hash"], other["hash"]}  # two papers may hold one run
+        result.others.extend(_label(each) for each in (*ours[key], *theirs[key]) if each["hash"] not in compared)
         if unequal := unequal_records(one, other):
-            result.differing.append(difference(one, other, unequal[0]))
+            result.differing.append(Difference.of(one, other, unequal[0]))
         else:
             result.equal.append(_label(other))
     return result
 
 
-def _match(pair: tuple[Path, Path]) -> tuple[Any, ...]:
+def _match(pair: tuple[Manifest, Manifest]) -> tuple[Any, ...]:
     """Of the runs of one spec on both sides those of one name are compared, else the newest, of today's code first."""
-    found = [manifest for each in pair if (manifest := run_folder.read_manifest(each)) and manifest["history"]]
-    ages = ((manifests.made_by(each) == sources(), each["history"][-1].get("started", "")) for each in found)
-    return _name(pair[0]) == _name(pair[1]), *ages
-
-
-def _name(folder: Path) -> str:
-    manifest = run_folder.read_manifest(folder)
-    return manifests.name_of(folder, manifest) if manifest else folder.name
+    ages = ((made_by(each) == sources(), each["history"][-1].get("started", "")) for each in pair if each["history"])
+    return pair[0]["hash"] == pair[1]["hash"], *ages
 
 
 def beside_published(version: Path, papers: Iterable[str], scale: str) -> Comparison | None:
@@ -151,76 +154,58 @@ def beside_published(version: Path, papers: Iterable[str], scale: str) -> Compar
     """
     published: dict[Path, list[str]] = {}
     for paper in papers:
-        if (reference := manifests.find_published(paper, scale, version.parent)) and reference != version:
+        if (reference := find_published(paper, scale, version.parent)) and reference != version:
             published.setdefault(reference, []).append(paper)
     found = [compare(version, reference, theirs) for reference, theirs in published.items()]
     return sum(found[1:], found[0]) if found else None
 
 
-def _runs(folder: Path, papers: Iterable[str]) -> dict[str, list[Path]]:
-    """The folders of finished runs by what was run; a store that lived through a change of code has several of one."""
-    if (folder / MANIFEST).is_file() and manifests.read_version(folder).get(seals.SEAL):
-        manifests.check_runs(folder)
-    places = (".runs/*", *(f"{paper}/runs/*" for paper in papers))
-    found = [file for place in places for file in folder.glob(f"{place}/evaluation.json*")]
+def _runs(folder: Path, papers: Iterable[str] | None) -> dict[str, list[Manifest]]:
+    """The finished runs by what was run; a store that lived through a change of code has several of one."""
+    if is_version(folder):
+        found = [run for run in Version(folder).runs() if papers is None or run["paper"] in papers]
+    else:
+        stored = (read_run(file.parent) for file in sorted(folder.glob(".runs/*/manifest.json")))
+        found = [run for run in stored if run and run["status"] == "finished"]
     if not found:
         raise GroundlabError(f"{folder} holds no finished runs; name a results folder or one version in it")
-    folders = [file.parent for file in found]
-    for each in folders:
-        manifest = run_folder.read_manifest(each)  # older ones, without a seal, are taken as they are
-        damage = run_folder.damage_of(each, manifest) if manifest and manifest.get(seals.SEAL) else {}
-        for name, problem in damage.items():
-            raise GroundlabError(f"{each / name} {problem}; delete {each} and make it again, or git checkout it")
-    runs: dict[str, list[Path]] = {}
-    for each in sorted(folders):
+    runs: dict[str, list[Manifest]] = {}
+    for each in found:
         runs.setdefault(_key(each), []).append(each)
     return runs
 
 
-def _key(folder: Path) -> str:
+def spec_of(run: Manifest) -> RunSpec:
+    """Return the spec of a stored run as today's code knows it. Raises GroundlabError where it does not."""
+    stored = RunSpec(**{name: run[name] for name in RunSpec.model_fields})
+    return registry.stored_spec(stored, run.get("changed"))
+
+
+def _key(run: Manifest) -> str:
     """What was run: method, world, seed and settings with their defaults, as a digest."""
-    spec = _spec(folder)
     with suppress(GroundlabError):  # a setting that this code does not know: comparable with its like only
-        spec = registry.stored_spec(spec, manifests.changed_settings(folder))
-    return digest_json(list(spec.model_dump().values()))
+        return digest_json(spec_of(run).model_dump())
+    return digest_json({name: run[name] for name in RunSpec.model_fields})
 
 
-def _spec(folder: Path) -> RunSpec:
-    fix = f"delete {folder} and make it again, or git checkout it"
-    return parse(RunSpec, read_yaml(folder / "config.yaml", fix=fix), f"{folder / 'config.yaml'}")
+def _learns(run: Manifest) -> bool:
+    with suppress(GroundlabError):
+        return registry.get(run["method"], run["world"]).learns
+    return True
 
 
-def _label(folder: Path) -> str:
-    return f"{_spec(folder).label} ({folder.name})"
-
-
-def difference(ours: Path, theirs: Path, record: str) -> Difference:
-    """Return what is known of two runs that differ, first in this record."""
-    first, second = (run_folder.read_manifest(folder) or {} for folder in (ours, theirs))
-    return Difference(
-        label=_label(theirs),
-        record=record,
-        trained=len(storage.read_lines(ours / "metrics.jsonl")) > 1,  # what follows a rule logs its evaluation alone
-        same_name=_name(ours) == _name(theirs),
-        cpus=(_cpu(first), _cpu(second)),
-        same_rounding=len(roundings_of(first) | roundings_of(second)) == 1,
-    )
-
-
-def _cpu(manifest: Manifest) -> str:
-    return manifests.values_of(manifest, "hardware", "cpu", "unknown")
+def _label(run: Manifest) -> str:
+    return f"{run['method']}-{run['world']}-s{run['seed']} ({run['hash']})"
 
 
 def roundings_of(manifest: Manifest) -> set[tuple[str, str]]:
     """Return of each session the rounding digest (lab/rounding.py), or the CPU in older manifests, and the GPU."""
-    of_each = ((each.get("rounding"), each.get("hardware", {})) for each in manifests.sessions(manifest))
+    of_each = ((each.get("rounding"), each.get("hardware", {})) for each in sessions(manifest))
     return {(rounding or hardware.get("cpu", "unknown"), hardware.get("gpu") or "") for rounding, hardware in of_each}
 
 
-def unequal_records(first: Path, second: Path) -> list[str]:
-    """The names of the records in which two run folders differ, packed or not; one that neither has is equal."""
-    return [name for name in seals.COMPARED if _content(first / name) != _content(second / name)]
-
-
-def _content(file: Path) -> bytes:
-    return storage.read_bytes(file) if storage.stored(file).is_file() else b""
+def unequal_records(first: Manifest, second: Manifest) -> list[str]:
+    """The names of the records in which two runs differ; one that neither has is equal."""
+    digests = ({name: each["sha256"] for name, each in run["records"].items()} for run in (first, second))
+    ours, theirs = digests
+    return [name for name in COMPARED if ours.get(name) != theirs.get(name)]

@@ -11,9 +11,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 from groundlab.core.bounds import MOST_SEEDS
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.manifests import Scale
 from groundlab.core.paths import repository_root
 from groundlab.core.schema import Strict, parse
+from groundlab.core.versions import Scale
 from groundlab.core.yaml_files import read_yaml
 from groundlab.papers import registry
 from groundlab.papers.method import Paper

@@ -41,28 +41,23 @@ from groundlab.worlds import first_use
 _STOP_WAIT_SECONDS = 0.2  # how often a stop is looked for
 SHUTDOWN_TIMEOUT = 10.0  # how long a worker may take to leave once its pipe is closed
 
-OnEnd = Callable[[Plan, dict[str, str]], None]
-
 
 def run(
     plan: Plan,
     workers: int | None = None,
     until: float | None = None,
     gpus: Sequence[str] | None = None,
-    on_end: OnEnd = lambda part, failed: None,
 ) -> Outcome:
     """Execute what is pending in a plan on so many worker processes (default: one a core); prints only progress.
 
-    on_end: called with a paper's part of the plan, and what failed so far (hash -> error line), as soon as its runs and
-    those of the papers before it have ended; not after a stop, and not where nothing was pending.
     gpus: what CUDA_VISIBLE_DEVICES calls those to be used; by default all of this machine (machine.py). until: a
     reading of `time.monotonic()`; then runs save a checkpoint and stop, and none is started after it.
     Raises GroundlabError when `workers` is not positive, and for runs that want a GPU where there is none.
     """
     if workers is not None and workers < 1:
         raise GroundlabError(f"workers must be at least 1, not {workers}")
-    parts, pending = plan.by_paper(), dict[str, PlannedRun]()
-    for part in parts:
+    pending = dict[str, PlannedRun]()
+    for part in plan.by_paper():
         for each in sorted(part.pending(), key=lambda each: (not each.needs_gpu, -each.estimate.seconds)):
             pending.setdefault(each.hash, each)
     if not pending or is_over(until):
@@ -76,7 +71,7 @@ def run(
     count, waiting = workers or machine.core_count(), list(pending.values())
     with stop_on_signals() as asked, progress_view(waiting, count) as view:
         pool = Pool(plan, waiting, count, found, view, lambda: asked() or is_over(until))
-        pool.work(parts, on_end)
+        pool.work()
     return outcome_of(plan, pool.failed)
 
 
@@ -158,7 +153,7 @@ class Worker:
 
     def start(self, run: PlannedRun, plan: Plan) -> None:
         self.run = run
-        self.pipe.send((run.spec.model_dump(), str(plan.folder_of(run)), (run.hash, plan.sources), run.named))
+        self.pipe.send((run.spec.model_dump(), str(plan.folder_of(run)), (run.hash, plan.sources)))
 
     def shutdown(self) -> None:
         """Close the pipe, which ends the process; kill it when it does not leave."""
@@ -191,8 +186,8 @@ class Pool:
         self._idle: list[Worker] = []
         self.failed: dict[str, str] = {}
 
-    def work(self, parts: list[Plan], on_end: OnEnd) -> None:
-        """Return when all runs have ended or, after a stop, when all workers have saved; ended parts are reported."""
+    def work(self) -> None:
+        """Return when all runs have ended or, after a stop, when all workers have saved."""
         try:
             while self._hand_out():
                 ready = wait(list(self._busy), timeout=_STOP_WAIT_SECONDS)
@@ -203,15 +198,9 @@ class Pool:
                     self._view.stopping()
                     for worker in self._busy.values():
                         worker.process.terminate()  # it saves a checkpoint and leaves the run
-                while parts and not self._stop_sent and self._has_ended(parts[0]):
-                    on_end(parts.pop(0), self.failed)
         finally:
             for worker in (*self._idle, *self._busy.values()):
                 worker.shutdown()
-
-    def _has_ended(self, part: Plan) -> bool:
-        going_on = [*self._waiting, *(worker.run for worker in self._busy.values() if worker.run)]
-        return {run.hash for run in part.runs}.isdisjoint(run.hash for run in going_on)
 
     def _hand_out(self) -> bool:
         """Give waiting runs to free workers; False when nothing is running any more."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groundlab.core import manifests, storage
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.manifests import MANIFEST
 from groundlab.core.paths import results_folder
 from groundlab.core.run import RunSpec
+from groundlab.core.versions import Version, find_published, is_version
 from groundlab.lab.plan import Plan, plan
-from groundlab.lab.versions import collect, describe_version
+from groundlab.lab.versions import make_version
 from groundlab.papers import registry
 
 
@@ -43,7 +43,7 @@ def version(
         raise GroundlabError(f'expected seeds = None of published results, got {seeds}; set source = "fresh" to train')
     if folder is None:
         return published(paper, scale, results)
-    stored = manifests.read_version(Path(folder))["scale"]
+    stored = Version(folder).scale
     if stored != scale:
         raise GroundlabError(f'expected the scale of {folder}, {stored}, got {scale}; set scale = "{stored}"')
     return Path(folder)
@@ -54,7 +54,7 @@ def _fresh(plan: Plan, folder: Path | None) -> Path:
     from groundlab.lab.executor import run  # here, because it loads torch
 
     home = folder or _scratch_folder(plan)
-    if home.is_dir() and any(home.iterdir()) and not (home / MANIFEST).is_file():
+    if home.is_dir() and any(home.iterdir()) and not is_version(home):
         raise GroundlabError(f"{home} holds other files and no results; choose an empty or a new folder")
     print(plan)
     outcome = run(plan)
@@ -62,8 +62,7 @@ def _fresh(plan: Plan, folder: Path | None) -> Path:
         raise GroundlabError(f"{len(outcome.unfinished)} runs are unfinished; the same cell continues them")
     for paper in plan.papers:
         shutil.rmtree(home / paper, ignore_errors=True)  # runs of an earlier plan
-    collect(plan, home)
-    describe_version(plan, home, outcome.failed, "")
+    make_version(plan, home, outcome.failed, "")
     report.review(home)
     return home
 
@@ -79,7 +78,7 @@ def _scratch_folder(plan: Plan) -> Path:
 
 def published(paper: str, scale: str = "quick", results: str | Path | None = None) -> Path:
     """The folder of the published version of a paper. Raises GroundlabError where there is none at that scale."""
-    version = manifests.find_published(paper, scale, results_folder(results))
+    version = find_published(paper, scale, results_folder(results))
     if version is None:
         raise GroundlabError(f'nothing of {paper} is published at scale {scale}; choose another, or source = "fresh"')
     return version

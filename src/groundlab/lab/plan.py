@@ -19,11 +19,11 @@ from rich.table import Table
 
 from groundlab.assets import needs_revision, unshipped
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, names_in_line, unknown_name
-from groundlab.core.manifests import Scale
 from groundlab.core.paths import results_folder
 from groundlab.core.run import RunSpec
 from groundlab.core.sources import sources
 from groundlab.core.storage import digest_json
+from groundlab.core.versions import Scale
 from groundlab.lab import config, machine, run_folder
 from groundlab.lab.config import Entry, Estimate, Experiment
 from groundlab.lab.machine import needs_gpu
@@ -49,11 +49,6 @@ class PlannedRun:
     """What versions hold of it beside its records (run_copy.py)."""
     arm: str = ""
     arm_label: str = ""
-
-    @property
-    def named(self) -> dict[str, str]:
-        """Its arm as manifests hold it."""
-        return {"arm": self.arm, "arm_label": self.arm_label} if self.arm else {}
 
     @property
     def label(self) -> str:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from groundlab.core import extras, manifests, storage
+from groundlab.core import extras, storage
 from groundlab.core.errors import UNFINISHED_EXIT_CODE, GroundlabError, unknown_name
 from groundlab.core.paths import find_root, results_folder
+from groundlab.core.versions import Version
 from groundlab.lab import comparison, machine, public_models, versions
 from groundlab.lab.machine import check_devices
 from groundlab.lab.notebooks import check_parameters, run_notebook
@@ -216,7 +217,7 @@ def reproduce_claims(
         return outcome.exit_code
     name = f"claims-{scale}-{storage.digest_json(sorted(claim.id for claim in claims))[:8]}"
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
-        versions.describe_version(the_plan, versions.collect(the_plan, Path(folder)), outcome.failed, "")
+        versions.make_version(the_plan, Path(folder), outcome.failed, "")
         verdicts = Verdicts(each.as_json() for each in judge(folder, claims=claims))
     there = {
         each["id"]: each for each in verdict_changes.published_claims(the_plan.results / name, the_plan.papers, scale)
@@ -306,33 +307,23 @@ def _make_version(the_plan: Plan, execute: Execute, request: _Request, until: fl
 
     Runs that are unfinished when the hours are over are missing from the version; a person's stop makes none.
     """
-    folder, command = None, request.command()
-
-    def collect(part: Plan, failed: dict[str, str]) -> None:
-        nonlocal folder
-        outcome = outcome_of(part, failed)
-        _print_outcome(" + ".join(part.papers), outcome)
-        if outcome.finished:
-            folder = folder or versions.begin_version(the_plan)
-            versions.collect(part, folder)
-
-    outcome = execute(the_plan, on_end=collect)
+    outcome = execute(the_plan)
+    for part in the_plan.by_paper():
+        _print_outcome(" + ".join(part.papers), outcome_of(part, outcome.failed))
     if outcome.unfinished and not is_over(until):
-        _print_outcome(" + ".join(the_plan.papers), outcome)
         _console.print("unfinished: the same command continues here")
         return outcome.exit_code
-    if folder is None or outcome.unfinished:  # nothing was pending, or the hours were over before a paper's end
-        collect(the_plan, outcome.failed)
-    if folder is None:
+    if not outcome.finished:
         _console.print("nothing was finished in this time: the same command continues here")
-        return UNFINISHED_EXIT_CODE
-    versions.describe_version(the_plan, folder, outcome.failed, command)
-    if compared := _compare(folder, the_plan):
-        storage.write_json(folder / comparison.FILE, compared.as_json())
+        return outcome.exit_code
     from groundlab import report  # loads pandas
 
+    folder = versions.begin_version(the_plan)
+    versions.make_version(the_plan, folder, outcome.failed, request.command())
+    if compared := _compare(folder, the_plan):
+        storage.write_json(folder / comparison.FILE, compared.as_json())
     report.review(folder)
-    version = versions.finish_version(the_plan, folder, outcome.failed, command)
+    version = versions.finish_version(the_plan, folder)
     _make_notebooks(the_plan, version)
     verdict = _verdict("results", version, compared)
     if outcome.unfinished:
@@ -390,8 +381,8 @@ def _verdict(heading: str, version: Path, compared: comparison.Comparison | None
     code = 1 if verdicts.exact_failed else 0
     if compared is None:
         return code
-    facts = manifests.read_version(version)
-    there = published_claims(version, facts["papers"], facts["scale"])
+    stored = Version(version)
+    there = published_claims(version, stored.facts["papers"], stored.scale)
     lines = [f"beside {', '.join(compared.reference)}:", *compared.summary()]
     for line in (*lines, *verdict_lines(verdicts, there)):
         _console.print(line, soft_wrap=True)

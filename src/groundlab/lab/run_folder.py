@@ -2,9 +2,9 @@
 
 A manifest is opened when a run starts and closed with `finished`, `failed` or `unfinished`; a run killed without
 warning stays `unfinished`. Times are summed over resumptions, `history` holds each with its commit, packages and
-machine, and the rules are those of the first. The manifest of a finished run
-holds the digests of its records (core/seals.py): one that is gone or has changed makes the run unfinished again. Each
-session names the sources that were at work: an unfinished run of other sources starts again.
+machine, and the rules are those of the first. The manifest of a finished run holds sizes and digests of its records:
+one that is gone or of another size makes the run unfinished again. Each session names the sources that were at work: an
+unfinished run of other sources starts again.
 """
 
 import datetime
@@ -20,12 +20,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from groundlab.core import git, seals, storage
+from groundlab.core import git, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import MANIFEST, Manifest, damaged_records, made_by
+from groundlab.core.manifests import MANIFEST, Manifest, made_by
 from groundlab.core.manifests import read_run as read_manifest
 from groundlab.core.paths import find_root
-from groundlab.core.run import RunSpec
+from groundlab.core.run import RECORDS, RunSpec
 from groundlab.core.sources import sources
 from groundlab.lab import machine
 from groundlab.lab.rounding import rounding
@@ -59,7 +59,7 @@ def standing(folder: Path) -> tuple[Status, bool]:
 
 def start_again(folder: Path, reason: str, files: Collection[str] = ()) -> None:
     """Remove what a run has made so far, or only these files of it, and write the reason into its log."""
-    made = (path for path in folder.iterdir() if path.is_dir() or path.name in (*seals.RECORDS, "timing.jsonl", NOTES))
+    made = (path for path in folder.iterdir() if path.is_dir() or path.name in (*RECORDS, "timing.jsonl", NOTES))
     with storage.clear_disk_errors(folder):
         for path in [folder / name for name in files] or list(made):
             if path.is_dir() and not path.is_symlink():
@@ -72,7 +72,28 @@ def start_again(folder: Path, reason: str, files: Collection[str] = ()) -> None:
 
 def damage_of(folder: Path, manifest: Manifest | None) -> dict[str, str]:
     """Return the problems of a finished run's records by file name; empty for whole ones and for any other run."""
-    return damaged_records(folder, manifest) if manifest and manifest["status"] == "finished" else {}
+    if not manifest or manifest["status"] != "finished":
+        return {}
+    sizes = {name: each["bytes"] for name, each in manifest.get("records", {}).items()}
+    files = {name: folder / name for name in dict.fromkeys((*sizes, "config.yaml", "evaluation.json"))}
+    gone = {name: "is missing" for name, file in files.items() if not file.is_file()}
+    return gone or {name: "has changed" for name in sizes if files[name].stat().st_size != sizes[name]}
+
+
+def read_records(folder: Path, manifest: Manifest) -> dict[str, bytes]:
+    """Return the records of a finished run. Raises GroundlabError for one that is not as it was written."""
+    found = {name: (folder / name).read_bytes() for name in manifest["records"]}
+    for name, content in found.items():
+        if storage.digest_bytes(content) != manifest["records"][name]["sha256"]:
+            line = f"{folder / name} has changed since it was written"
+            raise GroundlabError(f"{line}; delete {folder} and run the same command again")
+    return found
+
+
+def _digests_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of those of the records that are there."""
+    contents = {name: (folder / name).read_bytes() for name in RECORDS if (folder / name).is_file()}
+    return {name: {"bytes": len(each), "sha256": storage.digest_bytes(each)} for name, each in contents.items()}
 
 
 @contextmanager
@@ -102,10 +123,8 @@ def _lock(file: Any, folder: Path) -> None:
 class ManifestWriter:
     """The manifest of a run while the run is going on."""
 
-    def __init__(
-        self, folder: Path, spec: RunSpec, run_hash: str, processes: int = 1, named: dict[str, Any] | None = None
-    ):
-        """Open the manifest of a run, written by the first of its processes; named: its arm (`PlannedRun.named`).
+    def __init__(self, folder: Path, spec: RunSpec, run_hash: str, processes: int = 1):
+        """Open the manifest of a run, written by the first of its processes.
 
         Raises GroundlabError when the folder holds a run of another name.
         """
@@ -136,13 +155,12 @@ class ManifestWriter:
         self._history = [*(earlier["history"] if earlier and not other else []), session]
         self._rules = earlier["rules"] if earlier and not other and "rules" in earlier else rules()
         self._warned: Counter[str] = Counter()
-        self.manifest: Manifest = earlier if earlier and self.finished else self._opening(spec, run_hash, named or {})
+        self.manifest: Manifest = earlier if earlier and self.finished else self._opening(spec, run_hash)
 
-    def _opening(self, spec: RunSpec, run_hash: str, named: dict[str, Any]) -> Manifest:
+    def _opening(self, spec: RunSpec, run_hash: str) -> Manifest:
         return {
             "hash": run_hash,
             "label": spec.label,
-            **named,
             **spec.model_dump(),
             "changed": registry.changed_settings(spec),
             "status": "unfinished",
@@ -180,8 +198,7 @@ class ManifestWriter:
         if (self._folder / NOTES).is_file():
             self.manifest["notes"] = storage.read_json(self._folder / NOTES)
         if status == "finished":
-            self.manifest["records"] = seals.digests_of(self._folder)
-        self.manifest = seals.sealed(self.manifest)
+            self.manifest["records"] = _digests_of(self._folder)
         storage.write_json(self._folder / MANIFEST, self.manifest)
         self._written_at = time.monotonic()
 
@@ -210,5 +227,4 @@ def mark(folder: Path, status: Status, error: str | None) -> None:
     with suppress(GroundlabError):
         manifest = read_manifest(folder)
         if manifest and manifest["status"] not in ("finished", status):
-            facts = {**manifest, "status": status, "error": error}
-            storage.write_json(folder / MANIFEST, seals.sealed(facts))
+            storage.write_json(folder / MANIFEST, {**manifest, "status": status, "error": error})

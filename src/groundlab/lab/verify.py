@@ -8,7 +8,9 @@ byte; on another one rounding differs, and the evaluations are shown side by sid
 that was interrupted; otherwise it runs all of it again.
 """
 
+import json
 import shutil
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,18 +18,17 @@ from typing import Any
 import numpy as np
 from scipy.stats import hypergeom
 
-from groundlab.core import manifests, storage
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import Manifest
-from groundlab.core.run import RunSpec
+from groundlab.core.manifests import Manifest, read_run
+from groundlab.core.versions import Version
 from groundlab.lab import executor, machine
-from groundlab.lab.comparison import difference, roundings_of, unequal_records
+from groundlab.lab.comparison import Difference, roundings_of, spec_of, unequal_records
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.lab.rounding import rounding
 from groundlab.lab.run_folder import path_of, standing, status_of
 from groundlab.lab.run_hash import hash_run
-from groundlab.papers import registry
 
 CONFIDENCE = 0.95
 
@@ -36,20 +37,20 @@ CONFIDENCE = 0.95
 class Sample:
     """The drawn runs of a version, and how many there were to draw from."""
 
-    version: Path
-    drawn: list[tuple[Path, Manifest]]
+    version: Version
+    drawn: list[Manifest]
     candidates: int
     too_long: int
 
     @property
     def seconds(self) -> float:
         """CPU seconds that they took when they were stored."""
-        return sum(manifest["cpu_seconds"] for _, manifest in self.drawn)
+        return sum(run["cpu_seconds"] for run in self.drawn)
 
 
 @dataclass
 class Verification:
-    """What came of running a sample again; entries are lines that begin with a run's folder."""
+    """What came of running a sample again; entries are lines that begin with a run's name."""
 
     sample: Sample
     same_rounding: bool
@@ -93,112 +94,99 @@ class Verification:
         return found + [f"{kind}: {line}" for kind, lines in kinds for line in lines]
 
 
-def draw(version: Path, count: int, number: int, at_most: float) -> Sample:
+def draw(version: Version, count: int, number: int, at_most: float) -> Sample:
     """The runs of a version that a number draws, without replacement; at_most: CPU seconds of a run.
 
-    Raises GroundlabError for a damaged version, and where no run is short enough.
+    Raises GroundlabError where no run is short enough.
     """
-    runs = list(manifests.check_runs(version).items())
-    short = [(folder, manifest) for folder, manifest in runs if manifest["cpu_seconds"] <= at_most]
+    runs = version.runs()
+    short = [run for run in runs if run["cpu_seconds"] <= at_most]
     if not short:
-        least = min((manifest["cpu_seconds"] for _, manifest in runs), default=0.0)
-        raise GroundlabError(f"no run of {version} took {at_most:g} CPU seconds or less; --at-most {least + 1:.0f}")
+        least = min((run["cpu_seconds"] for run in runs), default=0.0)
+        line = f"no run of {version.folder} took {at_most:g} CPU seconds or less; --at-most {least + 1:.0f}"
+        raise GroundlabError(line)
     places = np.random.default_rng(number).choice(len(short), min(count, len(short)), replace=False)
     return Sample(version, [short[place] for place in sorted(places)], len(short), len(runs) - len(short))
 
 
 def verify(sample: Sample, scratch: Path, workers: int | None = None) -> Verification:
-    """Run a sample again, in a store of its own, and compare the records.
+    """Run a sample again, in a store of its own, and compare the digests of the records.
 
     Raises GroundlabError for runs that want a device which is not here.
     """
-    version = manifests.read_version(sample.version)
     here = roundings_of({"rounding": rounding(), "hardware": machine.hardware()})
-    there = here.union(*(roundings_of(manifest) for _, manifest in sample.drawn))
+    there = here.union(*(roundings_of(run) for run in sample.drawn))
     result = Verification(sample, same_rounding=there == here)
-    planned: dict[Path, PlannedRun] = {}
-    for folder, manifest in sample.drawn:
+    planned = list[tuple[Manifest, PlannedRun]]()
+    for stored in sample.drawn:
         try:
-            planned[folder] = run = _planned(folder, manifest, scratch)
-            result.changed += run.hash != manifests.name_of(folder, manifest)
+            planned.append((stored, run := _planned(stored, scratch)))
+            result.changed += run.hash != stored["hash"]
         except GroundlabError as error:
-            result.failed.append(f"{_name(folder)}: {error}")
-    plan = Plan(version["scale"], (), tuple(planned.values()), scratch, again=True)
+            result.failed.append(f"{_name(stored)}: {error}")
+    plan = Plan(sample.version.scale, (), tuple(run for _, run in planned), scratch, again=True)
     if all(run.status in ("finished", "failed") for run in plan.runs):
         shutil.rmtree(scratch, ignore_errors=True)  # of a call that was not interrupted: no evidence for this one
     plan.forget_others()
     pending, outcome = len(plan.pending()), executor.run(plan, workers)
     result.unfinished = len(outcome.unfinished)
     result.ran = pending - result.unfinished
-    for folder, run in planned.items():
+    for stored, run in planned:
         if run.hash in outcome.failed:
-            result.failed.append(f"{_name(folder)}: {outcome.failed[run.hash]}")
+            result.failed.append(f"{_name(stored)}: {outcome.failed[run.hash]}")
         elif status_of(plan.folder_of(run)) == "finished":
-            _compare(result, folder, plan.folder_of(run))
+            _compare(result, stored, plan.folder_of(run))
     return result
 
 
-def renamed(version: Path) -> dict[str, tuple[int, int]]:
-    """Paper -> (runs that have another name today, all runs) of a version: behaviour, packages or inputs have changed.
-
-    Raises GroundlabError for a damaged version.
-    """
-    found: dict[str, tuple[int, int]] = {}
-    for folder, manifest in manifests.check_runs(version).items():
-        paper = folder.parent.parent.name
+def names_line(version: Version) -> str:
+    """How many runs of a version have another name today: behaviour, packages or inputs have changed."""
+    runs, others = version.runs(), Counter[str]()
+    for run in runs:
         try:
-            name = hash_run(_spec_of(folder, manifest))
-        except GroundlabError:
-            name = None  # its method, world, or one of its settings or files is no more
-        others, runs = found.get(paper, (0, 0))
-        found[paper] = (others + (name != manifests.name_of(folder, manifest)), runs + 1)
-    return found
+            others[run["paper"]] += hash_run(spec_of(run)) != run["hash"]
+        except GroundlabError:  # its method, world, or one of its settings or files is no more
+            others[run["paper"]] += 1
+    totals = Counter(run["paper"] for run in runs)
+    found = [f"{count} of {totals[paper]} of {paper}" for paper, count in sorted(others.items()) if count]
+    if not found:
+        return f"{version.name}: all {len(runs)} runs have today's names"
+    return f"{version.name}: under another name today, so that `reproduce` makes them anew: {', '.join(found)}"
 
 
-def names_line(version: Path) -> str:
-    """What `renamed` found, in a line."""
-    found = renamed(version)
-    others = [f"{count} of {runs} of {paper}" for paper, (count, runs) in sorted(found.items()) if count]
-    if not others:
-        return f"{version.name}: all {sum(runs for _, runs in found.values())} runs have today's names"
-    return f"{version.name}: under another name today, so that `reproduce` makes them anew: {', '.join(others)}"
-
-
-def _spec_of(folder: Path, manifest: Manifest) -> RunSpec:
-    stored = RunSpec(**{name: manifest[name] for name in RunSpec.model_fields})
-    return registry.stored_spec(stored, manifests.changed_settings(folder, manifest))
-
-
-def _planned(folder: Path, manifest: Manifest, scratch: Path) -> PlannedRun:
-    spec = _spec_of(folder, manifest)
+def _planned(stored: Manifest, scratch: Path) -> PlannedRun:
+    spec = spec_of(stored)
     run_hash = hash_run(spec)
-    estimate = Estimate(seconds=max(1.0, manifest["cpu_seconds"]), megabytes=1)
+    estimate = Estimate(seconds=max(1.0, stored["cpu_seconds"]), megabytes=1)
     status, other = standing(path_of(scratch, run_hash))
-    return PlannedRun(spec, folder.parent.parent.name, run_hash, estimate, status, other)
+    return PlannedRun(spec, stored["paper"], run_hash, estimate, status, other)
 
 
-def _compare(result: Verification, stored: Path, fresh: Path) -> None:
+def _compare(result: Verification, stored: Manifest, folder: Path) -> None:
+    fresh = read_run(folder)
+    assert fresh  # it has finished
     unequal = unequal_records(stored, fresh)
     if not unequal:
         result.equal.append(_name(stored))
         return
-    means = "; ".join(f"{name} {new:.4g}, stored {old:.4g}" for name, old, new in _differing_means(stored, fresh))
+    evaluations = json.loads(result.sample.version.read(stored, "evaluation.json"))
+    rows = _differing_means(evaluations, storage.read_json(folder / "evaluation.json"))
+    means = "; ".join(f"{name} {new:.4g}, stored {old:.4g}" for name, old, new in rows)
     result.differing.append(f"{_name(stored)}: {unequal[0]}; {means or 'evaluations are equal'}")
-    found, settings = difference(fresh, stored, unequal[0]), dict(result.sample.drawn)[stored]["settings"]
-    result.faults += found.same_rounding or not (found.trained or "device" in settings)
+    found = Difference.of(fresh, stored, unequal[0])
+    result.faults += found.same_rounding or not (found.trained or "device" in stored["settings"])
 
 
-def _differing_means(stored: Path, fresh: Path) -> list[tuple[str, float, float]]:
+def _differing_means(stored: list[Any], fresh: list[Any]) -> list[tuple[str, float, float]]:
     """(policy and metric, stored, fresh) of the means that differ, four at most."""
-    pairs = zip(*(storage.read_json(folder / "evaluation.json") for folder in (stored, fresh)), strict=False)
     rows: list[tuple[str, Any, Any]] = [
         (f"{old['policy']} {metric}", value, new["mean"].get(metric))
-        for old, new in pairs
+        for old, new in zip(stored, fresh, strict=False)
         for metric, value in old["mean"].items()
         if isinstance(value, int | float) and isinstance(new["mean"].get(metric), int | float)
     ]
     return [row for row in rows if row[1] != row[2]][:4]
 
 
-def _name(folder: Path) -> str:
-    return f"{folder.parent.parent.name}/{folder.name}"
+def _name(run: Manifest) -> str:
+    return f"{run['paper']}/{run['name']}"

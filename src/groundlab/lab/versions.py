@@ -1,4 +1,4 @@
-"""Versions of the results: finished runs collected per paper, with pages and a manifest, renamed into place at the end.
+"""Versions of the results made from finished runs of the store, renamed into place at the end, and published.
 
 A version is put together in `results/.assembling-<version>` and renamed into place once, at the end, so a folder
 without the prefix is complete; nothing published is ever written over. `smoke` results live under `results/.scratch`.
@@ -11,35 +11,71 @@ import shutil
 from collections.abc import Iterator
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import groundlab
-from groundlab.core import git, manifests, seals, storage
+from groundlab.core import git, storage
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
+from groundlab.core.manifests import MANIFEST, Manifest, is_clean
 from groundlab.core.paths import find_root, results_folder
 from groundlab.core.sources import digest_of, package_folder
 from groundlab.core.storage import digest_bytes, digest_json
+from groundlab.core.versions import (
+    ASSEMBLING,
+    SUMMARY,
+    Version,
+    is_version,
+    name_of,
+    read_reference,
+    versions_below,
+)
 from groundlab.lab import comparison, machine, run_folder
+from groundlab.lab.kept import copy_files, keep
 from groundlab.lab.plan import Plan, PlannedRun
-from groundlab.lab.progress import say
-from groundlab.lab.run_copy import copy_kept, copy_records, copy_run
+from groundlab.lab.run_folder import read_manifest
 from groundlab.papers import registry
 
 _UNCOMMITTED = "made from uncommitted code, or git could not say"
 
 
-def collect(plan: Plan, folder: Path) -> Path:
-    """Copy the records of the plan's finished runs to `<folder>/<paper>/runs/<label>-<hash8>/`; returns the folder.
+def make_version(plan: Plan, folder: Path, failed: dict[str, str], command: str) -> Version:
+    """Write what the store holds of a plan into a folder as a version; failed: error lines by run hash.
 
-    What is there already with the same content is left alone.
+    Raises GroundlabError for a run whose records are not as they were written.
     """
-    target = storage.make_folder(folder)
-    for run in plan.runs:
-        if run_folder.status_of(plan.folder_of(run)) == "finished":
-            copy_records(plan.folder_of(run), target / run_name(run))
-            copy_kept(run, plan.folder_of(run), target / run_name(run))
-    return target
+    facts = {
+        "version": folder.name.removeprefix(ASSEMBLING),
+        "package": groundlab.__version__,
+        "scale": plan.scale,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": command,
+        **machine.facts(),
+        "papers": plan.papers,
+        "alone": list(plan.alone),
+        "plan_digest": version_digest(plan),
+        "notebooks": {each.paper: each.notebooks for each in plan.experiments},
+        "inputs": _inputs(plan),
+    }
+    runs = [_facts_of(plan, run, failed.get(run.hash)) for run in plan.runs]
+    for run, (entry, records) in zip(plan.runs, runs, strict=True):
+        if records:
+            keep(run, plan.folder_of(run), folder / run.paper / "runs" / name_of(entry))
+    version = Version.begin(folder, facts)
+    version.add(runs)
+    return version
+
+
+def _facts_of(plan: Plan, run: PlannedRun, failure: str | None) -> tuple[Manifest, dict[str, bytes]]:
+    """What a version says of a run, and its records; none of one that has not finished."""
+    folder = plan.folder_of(run)
+    manifest = read_manifest(folder) or {"history": [], "error": None}
+    named = {"paper": run.paper, "arm": run.arm, "arm_label": run.arm_label}
+    if run_folder.status_of(folder) == "finished":
+        return {**manifest, **named}, run_folder.read_records(folder, manifest)
+    error = failure or manifest["error"]
+    times = {name: manifest.get(name, 0.0) for name in ("wall_seconds", "cpu_seconds", "peak_memory_mib")}
+    state = {"hash": run.hash, "status": "failed" if error else "missing", "error": error, "records": {}}
+    return {**named, **run.spec.model_dump(), **state, "history": manifest["history"], **times}, {}
 
 
 def take_finished(plan: Plan, version: str | Path) -> int:
@@ -50,33 +86,28 @@ def take_finished(plan: Plan, version: str | Path) -> int:
     Raises GroundlabError for a version that does not exist, and for one that is damaged.
     """
     source = find_by_name(plan.results, version)
-    there = manifests.check_runs(source)
-    stored = {manifests.name_of(folder, manifest): folder for folder, manifest in there.items()}
+    stored = {run["hash"]: run for run in source.runs()}
     missing = [run for run in plan.pending() if run.hash in stored]
     for run in missing:
-        target, source = plan.folder_of(run), stored[run.hash]
-        facts = {**there[source], "hash": run.hash, "changed": manifests.changed_settings(source, there[source])}
+        target, facts = plan.folder_of(run), stored[run.hash]
         with run_folder.hold(target):
-            copy_run(source, target)
-            storage.write_json(target / MANIFEST, seals.sealed(facts))
+            copy_files(source.folder / facts["paper"] / "runs" / facts["name"], target)
+            for record in facts["records"]:
+                storage.write_atomic(target / record, source.read(facts, record))
+            storage.write_json(target / MANIFEST, facts)
     return len(missing)
 
 
-def find_by_name(home: Path, version: str | Path) -> Path:
+def find_by_name(home: Path, version: str | Path) -> Version:
     """A version by its path, or by its name in a results folder or its `.scratch`.
 
     Raises GroundlabError where there is none.
     """
     for folder in (home / version, home / ".scratch" / version, Path(version)):
-        if (folder / "manifest.json").is_file():
-            return folder
-    names = sorted(file.parent.name for file in home.glob("[!.]*/manifest.json"))
+        if is_version(folder):
+            return Version(folder)
+    names = [file.parent.name for file in sorted(home.glob(f"[!.]*/{SUMMARY}"))]
     raise unknown_name("version", str(version), names, f"versions are the folders in {home}")
-
-
-def run_name(run: PlannedRun) -> str:
-    """The place of a run in a version: `mediator/runs/always-KeyInBox-s0-1f2e3d4c`."""
-    return f"{run.paper}/runs/{run.label}-{run.hash[:8]}"
 
 
 def home_of(plan: Plan) -> Path:
@@ -110,24 +141,17 @@ def notebooks_of(plan: Plan) -> list[tuple[str, Path]]:
 def find_version(plan: Plan) -> Path | None:
     """The folder of a complete version of this very plan that was made from the runs of its results folder.
 
-    A version that git tracks came with the clone and is nobody's own; a damaged one is reported and skipped.
+    A version that git tracks came with the clone and is nobody's own.
     """
     if plan.pending():
         return None
-    digest, home = version_digest(plan), home_of(plan)
-    stored = (run_folder.read_manifest(plan.folder_of(run)) for run in plan.runs)
-    made_here = {manifest[seals.SEAL] for manifest in stored if manifest}
-    for folder in sorted(file.parent for file in home.glob(f"[!.]*/{MANIFEST}")):
-        try:
-            manifest = manifests.read_version(folder)
-            if manifest["plan_digest"] != digest or {run.get(seals.SEAL) for run in manifest["runs"]} != made_here:
-                continue
-            manifests.check_runs(folder)
-        except GroundlabError as error:
-            say(str(error))
-            continue
-        if not manifests.left_out(folder, manifest) and not git.is_tracked(folder / MANIFEST):
-            return folder
+    digest, stored = version_digest(plan), [read_manifest(plan.folder_of(run)) for run in plan.runs]
+    made_here = {manifest["hash"]: (manifest["records"], manifest["history"]) for manifest in stored if manifest}
+    for version in versions_below(home_of(plan)):
+        made_of = {run["hash"]: (run["records"], run["history"]) for run in version.planned}
+        tracked = git.is_tracked(version.folder / SUMMARY)
+        if version.facts["plan_digest"] == digest and made_of == made_here and not tracked:
+            return version.folder
     return None
 
 
@@ -179,81 +203,21 @@ def _release(folder: Path) -> None:
         Path(lock.name).unlink(missing_ok=True)
 
 
-def describe_version(plan: Plan, folder: Path, failed: dict[str, str], command: str) -> None:
-    """Write the manifest of a folder that is still being put together, for its own pages to read."""
-    name = folder.name.removeprefix(ASSEMBLING)
-    storage.write_json(folder / MANIFEST, version_manifest(plan, name, failed, command))
+def finish_version(plan: Plan, folder: Path) -> Path:
+    """Rename an assembled folder into its place; returns its final path.
 
-
-def finish_version(plan: Plan, folder: Path, failed: dict[str, str], command: str) -> Path:
-    """Write the manifest of an assembled folder and rename it into place; returns its final path.
-
-    failed: error lines by run hash. A name taken in the meantime is not overwritten: the next number is used.
+    A name taken in the meantime is not overwritten: the next number is used.
     """
     first = folder.name.removeprefix(ASSEMBLING)
     name = next(name for name in chain([first], version_names(plan)) if not (folder.parent / name).exists())
-    storage.write_json(folder / MANIFEST, version_manifest(plan, name, failed, command))
+    if name != first:
+        storage.write_json(folder / SUMMARY, {**Version(folder).facts, "version": name})
     target = folder.parent / name
     with storage.clear_disk_errors(target):
         os.rename(folder, target)  # noqa: PTH104 - refuses, as it should, a target that is not empty
     if folder in _claims:
         _release(folder)
     return target
-
-
-def version_manifest(plan: Plan, version: str, failed: dict[str, str], command: str) -> Manifest:
-    """What made a version: commit, packages, hardware, inputs, and every run with its times, failed ones included.
-
-    It is sealed, and holds the seal of every run.
-    """
-    entries = [_run_entry(plan, run, failed.get(run.hash)) for run in plan.runs]
-    facts = {
-        "version": version,
-        "package": groundlab.__version__,
-        "scale": plan.scale,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": command,
-        **machine.facts(),
-        "papers": plan.papers,
-        "alone": list(plan.alone),
-        "plan_digest": version_digest(plan),
-        "totals": _totals(entries),
-        "runs": entries,
-        "notebooks": {each.paper: each.notebooks for each in plan.experiments},
-        "inputs": _inputs(plan),
-    }
-    return seals.sealed(facts)
-
-
-def _run_entry(plan: Plan, run: PlannedRun, failure: str | None) -> dict[str, Any]:
-    folder = plan.folder_of(run)
-    manifest, finished = run_folder.read_manifest(folder) or {}, run_folder.status_of(folder) == "finished"
-    error = None if finished else failure or manifest.get("error")
-    return {
-        "label": run.label,
-        **run.named,
-        "hash": run.hash,
-        "paper": run.paper,
-        **run.spec.model_dump(),
-        "status": "finished" if finished else "failed" if error else "missing",
-        "wall_seconds": manifest.get("wall_seconds", 0.0),
-        "cpu_seconds": manifest.get("cpu_seconds", 0.0),
-        "peak_memory_mib": manifest.get("peak_memory_mib", 0.0),
-        "folder": run_name(run) if finished else None,
-        "error": error,
-        "seal": manifest[seals.SEAL] if finished else None,
-    }
-
-
-def _totals(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "wall_seconds": round(sum(entry["wall_seconds"] for entry in entries), 2),
-        "cpu_seconds": round(sum(entry["cpu_seconds"] for entry in entries), 2),
-        "peak_memory_mib": max((entry["peak_memory_mib"] for entry in entries), default=0.0),
-        "runs": len(entries),
-        "failed": sum(entry["status"] == "failed" for entry in entries),
-        "missing": sum(entry["status"] == "missing" for entry in entries),
-    }
 
 
 def _inputs(plan: Plan) -> dict[str, str]:
@@ -271,55 +235,37 @@ def _inputs(plan: Plan) -> dict[str, str]:
 
 
 def publish(version: str, results: str | Path | None = None) -> Path:
-    """Make a version the reference of its papers at its scale and pack its records; returns the path of reference.json.
+    """Make a version the reference of its papers at its scale; returns the path of reference.json.
 
     Raises GroundlabError for unknown versions, smoke results, parts of a paper, uncommitted code, failed runs and
     records that are not as they were written.
     """
     home = results_folder(results)
-    folder = find_by_name(home, version)
-    manifest = manifests.read_version(folder)
-    _check_publishable(folder, manifest)
-    reference = manifests.read_reference(home)
-    dirty = [run.name for run, facts in manifests.check_runs(folder).items() if not manifests.is_clean(facts)]
+    chosen = find_by_name(home, version)
+    _check_publishable(chosen)
+    chosen.check()
+    reference = read_reference(home)
+    dirty = [run["name"] for run in chosen.runs() if not is_clean(run)]
     if dirty and not any(version in scales.values() for scales in reference.values()):  # its page tells of older ones
         count = f"{len(dirty)} runs of {version}, such as {dirty[0]}, were {_UNCOMMITTED}"
         raise GroundlabError(f"{count}; commit, make them again (reproduce --again) and publish that")
-    file = home / "reference.json"
-    for paper in manifest["papers"]:
-        if (folder / paper / "runs").is_dir():  # a paper that was run again may have left its older version
-            reference[paper] = {**reference.get(paper, {}), manifest["scale"]: version}
-    pack_records(folder)  # takes a while: a kill before its end leaves what can be published again
-    (folder / comparison.FILE).unlink(missing_ok=True)  # it was beside what this version now stands for
-    storage.write_json(file, reference)
+    for paper in dict.fromkeys(run["paper"] for run in chosen.runs()):
+        reference[paper] = {**reference.get(paper, {}), chosen.scale: version}
+    (chosen.folder / comparison.FILE).unlink(missing_ok=True)  # it was beside what this version now stands for
+    storage.write_json(file := home / "reference.json", reference)
     return file
 
 
-def pack_records(version: Path) -> None:
-    """Pack the runs of a version that is to be committed; seals are of what records hold, so they stay."""
-    from deflate import gzip_compress  # a seventh smaller than zlib; a login node may have no laboratory
-
-    for record in (folder / name for folder in manifests.run_folders(version) for name in (*seals.COMPARED, MANIFEST)):
-        if record.is_file():
-            storage.write_atomic(
-                record.with_name(record.name + storage.PACKED), bytes(gzip_compress(record.read_bytes(), 12))
-            )
-            record.unlink()
-
-
-def _check_publishable(folder: Path, manifest: Manifest) -> None:
-    version = folder.name
-    if manifest["scale"] == "smoke":
-        raise GroundlabError(f"{version} is a smoke result, which is never published; reproduce at scale quick or more")
-    if folder.parent.name == ".scratch":
-        raise GroundlabError(
-            f"{version} holds a part of its paper, for one figure or experiment; publish a whole version"
-        )
-    if manifest.get("alone"):
-        named = f"{version} holds the experiment {' '.join(manifest['alone'])} alone"
+def _check_publishable(version: Version) -> None:
+    name, facts = version.folder.name, version.facts
+    if version.scale == "smoke":
+        raise GroundlabError(f"{name} is a smoke result, which is never published; reproduce at scale quick or more")
+    if version.folder.parent.name == ".scratch":
+        raise GroundlabError(f"{name} holds a part of its paper, for one figure or experiment; publish a whole version")
+    if facts["alone"]:
+        named = f"{name} holds the experiment {' '.join(facts['alone'])} alone"
         raise GroundlabError(f"{named}; its pages show it as it is, publish a whole version")
-    if manifest["git"]["dirty"] is not False or not manifest["git"]["commit"]:
-        raise GroundlabError(f"{version} was {_UNCOMMITTED}; commit, reproduce again and publish that")
-    failed = manifest["totals"]["failed"]
-    if failed:
-        raise GroundlabError(f"{version} has {failed} failed runs; run the same reproduce command again first")
+    if facts["git"]["dirty"] is not False or not facts["git"]["commit"]:
+        raise GroundlabError(f"{name} was {_UNCOMMITTED}; commit, reproduce again and publish that")
+    if failed := sum(run["status"] == "failed" for run in version.planned):
+        raise GroundlabError(f"{name} has {failed} failed runs; run the same reproduce command again first")

@@ -54,20 +54,19 @@ def execute_run(
     folder: Path,
     *,
     expected: tuple[str, str] | None = None,
-    named: dict[str, Any] | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] | None = None,
     group: Group = SINGLE_PROCESS,
 ) -> run_folder.Manifest:
     """Run `spec` in `folder` to its end, or continue it there, and return its manifest.
 
-    expected: name and sources as planned; named: its arm (`PlannedRun.named`) or a mark, for the manifest; stop: asked
-    after each step, by default the signals SIGTERM and SIGINT; group: the processes that `follow` this one.
+    expected: name and sources as planned; stop: asked after each step, by default the signals SIGTERM and SIGINT;
+    group: the processes that `follow` this one.
     Raises Unfinished after a stop, GroundlabError when the run failed (the traceback is in its log.txt).
     """
     run_hash = _own_hash(spec, expected)
     with run_folder.hold(folder):
-        record = run_folder.ManifestWriter(folder, spec, run_hash, group.size, named)
+        record = run_folder.ManifestWriter(folder, spec, run_hash, group.size)
         group.broadcast(None if record.finished else (run_hash, SOURCES))
         if record.finished:
             return record.manifest
@@ -192,7 +191,7 @@ def _raised_by_signals(error: Unfinished, enabled: bool) -> Iterator[None]:
 def serve(descriptor: int) -> None:
     """The life of a worker process: take a run from the pipe, run it, say how it ended, until the pipe closes.
 
-    In: `(spec as a dict, folder, (hash, sources), arm)`, the last as `PlannedRun.named`.
+    In: `(spec as a dict, folder, (hash, sources))`.
     Out: `("progress", Progress)` now and then, at the end `("finished" | "failed" | "unfinished", line)`.
     """
     stop = threading.Event()
@@ -207,12 +206,12 @@ def serve(descriptor: int) -> None:
 
     while True:
         try:
-            spec, folder, expected, named = pipe.recv()
+            spec, folder, expected = pipe.recv()
         except EOFError:
             return
         os.environ[RESULTS_VARIABLE] = str(Path(folder).parents[1])  # pretrained models lie there, too
         report = at_most_every(_REPORT_SECONDS, send)
-        options = {"expected": expected, "named": named, "report": report, "stop": stop.is_set}
+        options = {"expected": expected, "report": report, "stop": stop.is_set}
         ending = _outcome(RunSpec(**spec), Path(folder), options)
         try:
             pipe.send(ending)

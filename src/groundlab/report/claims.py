@@ -32,8 +32,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import Scale
 from groundlab.core.schema import Strict, parse
+from groundlab.core.versions import Scale
 from groundlab.core.yaml_files import read_yaml
 
 Tolerance = Literal["exact", "numeric", "interval", "ordering", "equivalence"]

@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 
 from groundlab.core import plugins
 from groundlab.core.errors import GroundlabError, unknown_name
-from groundlab.core.manifests import ASSEMBLING
 from groundlab.report import style, tables
 from groundlab.report.records import Records, load
 from groundlab.report.tables import Table
@@ -111,18 +110,18 @@ def exhibits() -> dict[str, Exhibit]:
 def draw(id: str, folder: str | Path | Records) -> Drawn:
     """Draw one exhibit into `<folder>/<paper>/{tables,figures}`. Raises GroundlabError for an unknown id."""
     exhibit = _find(id)
-    place = folder.folder if isinstance(folder, Records) else Path(folder)
-    name, home, given, corner = place.name.removeprefix(ASSEMBLING), place / exhibit.paper, (), ""
+    place = folder.version.folder if isinstance(folder, Records) else Path(folder)
+    home, given, corner = place / exhibit.paper, (), ""
     if exhibit.methods:
         records = folder if isinstance(folder, Records) else load(folder, exhibit.paper)
         missing = [method for method in exhibit.methods if method not in records.methods(exhibit.paper)]
         if missing:
-            return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which {name} does not hold")
+            return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which this version does not hold")
         given, corner = (records.of_paper(exhibit.paper),), f"scale {records.scale}"
     with style.house_style():
         result = exhibit.draw(*given)
     if result is None:
-        return Drawn(exhibit, skipped=f"{name} holds nothing of it")
+        return Drawn(exhibit, skipped="this version holds nothing of it")
     if isinstance(result, Table):
         return Drawn(exhibit, tuple(tables.save(result, home / "tables", id)))
     return Drawn(exhibit, tuple(style.save(result, home / "figures", id, corner)))

@@ -10,7 +10,7 @@ doing it twice changes nothing.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ import pandas as pd
 
 from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import published_versions, read_reference, read_run, read_version, values_of
+from groundlab.core.manifests import Manifest, values_of
+from groundlab.core.versions import Version, published_versions, read_reference
 from groundlab.report.claims import KINDS, headline
 from groundlab.report.exhibits import exhibits
 from groundlab.report.review import review
@@ -147,12 +148,12 @@ def results_block(every: Sequence[Published]) -> str:
     offered, registered = plugins.load(plugins.PAPERS), exhibits()
     parts = []
     for each in every:
-        facts = read_version(each.folder)
-        planned = [run for run in facts["runs"] if run["paper"] == each.paper]
-        states = Counter(run["status"] for run in planned)
-        seconds = sum(run["cpu_seconds"] for run in planned if run["status"] == "finished")
+        version = Version(each.folder)
+        states = Counter(run["status"] for run in version.planned if run["paper"] == each.paper)
+        runs = version.runs(each.paper)
+        seconds = sum(run["cpu_seconds"] for run in runs)
         made = f"{states['finished']} runs ({states['failed']} failed, {states['missing']} missing), "
-        made += f"{seconds:,.0f} CPU-seconds, {_machines(each.folder, planned)}"
+        made += f"{seconds:,.0f} CPU-seconds, {_machines(runs)}"
         rows = counted(each.of_kind("paper"))
         parts.append(
             f"Results `{each.folder.name}` (scale `{each.scale}`): {made}. Rows of the paper's claims: {rows}."
@@ -164,10 +165,9 @@ def results_block(every: Sequence[Published]) -> str:
     return "\n\n".join(parts)
 
 
-def _machines(version: Path, runs: Sequence[Mapping[str, Any]]) -> str:
+def _machines(runs: Sequence[Manifest]) -> str:
     """The CPUs that made the runs, with their counts where there are several."""
-    made = (read_run(version / run["folder"]) or {} for run in runs if run["folder"])
-    found = Counter(values_of(facts, "hardware", "cpu", "CPU not named") for facts in made)
+    found = Counter(values_of(run, "hardware", "cpu", "CPU not named") for run in runs)
     return ", ".join(cpu if len(found) == 1 else f"{cpu} ({count})" for cpu, count in found.most_common())
 
 

@@ -446,10 +446,10 @@ def _conclude(
 
 
 def _lost(claim: Claim, records: Records) -> list[dict[str, Any]]:
-    """The runs that were planned for a claim and are not there, as the version's manifest lists them."""
+    """The runs that were planned for a claim and have not finished."""
     return [
         run
-        for run in records.manifest.get("runs", [])
+        for run in records.version.planned
         if run["paper"] == claim.paper
         and run["status"] != "finished"
         and any(each.fits(run["method"], run["world"], run["settings"]) for each in claim.selectors)

@@ -11,22 +11,21 @@ Every frame names run, paper, method, world, seed and the run's `settings` in ea
 everywhere above this file (0 or 100 for one episode).
 """
 
-import re
+import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from groundlab.core import manifests, plugins, storage
+from groundlab.core import plugins, storage
 from groundlab.core.errors import GroundlabError, clip, names_in_line, shown_value
-from groundlab.core.manifests import ASSEMBLING, MANIFEST, Manifest
-from groundlab.core.run import RunSpec
-from groundlab.core.yaml_files import read_yaml
+from groundlab.core.manifests import Manifest
+from groundlab.core.versions import SUMMARY, Version
 from groundlab.report.claims import settings_fit
 
 FIRST_FINISHED = "first-finished"  # the policy of episodes that are counted as they finish: they belong to no layout
@@ -53,33 +52,19 @@ class Remembering:
 
 @dataclass(frozen=True)
 class Records(Remembering):
-    """All that a results folder holds; `manifest` is empty while the folder is still being assembled."""
+    """What a version holds, of all papers or of one."""
 
-    folder: Path
+    version: Version
     runs: pd.DataFrame
     evaluations: pd.DataFrame
     curves: pd.DataFrame
     tests: pd.DataFrame
-    manifest: dict[str, Any]
     stored: "tuple[_StoredRun, ...]" = ()
 
     @property
     def scale(self) -> str:
-        """The scale, from the manifest or, before there is one, from the folder's name."""
-        named = re.search(rf"(?:^|-)({'|'.join(get_args(manifests.Scale))})(?=-|$)", self.folder.name)
-        if scale := self.manifest.get("scale") or (named and named[1]):
-            return scale
-        raise GroundlabError(f"{self.folder} has no manifest and no scale in its name; name it like my-quick-results")
-
-    @property
-    def version(self) -> str:
-        """The version's name, also while it is being assembled."""
-        return self.manifest.get("version") or self.folder.name.removeprefix(ASSEMBLING)
-
-    @property
-    def left_out(self) -> dict[str, int]:
-        """Papers of this version whose runs were taken out as a whole, with their number."""
-        return manifests.left_out(self.folder, self.manifest)
+        """The version's scale."""
+        return self.version.scale
 
     @property
     def papers(self) -> list[str]:
@@ -91,7 +76,7 @@ class Records(Remembering):
         if self.papers == [paper]:
             return self
         mine = [run for run in self.stored if run.facts["paper"] == paper]
-        return self.once(f"paper {paper}", lambda: _assembled(self.folder, mine, self.manifest))
+        return self.once(f"paper {paper}", lambda: _assembled(self.version, mine))
 
     def methods(self, paper: str) -> set[str]:
         """The methods of a paper that have finished runs here."""
@@ -99,37 +84,31 @@ class Records(Remembering):
 
 
 def load(folder: str | Path, paper: str | None = None) -> Records:
-    """Read a results folder, or what it holds of a paper; the last that was read is not read again while no file of the
-    folder has changed.
+    """Read a version, or what it holds of a paper; the last that was read is not read again while it has not changed.
 
-    Raises GroundlabError for a folder without runs, and for files that are missing, broken or not as they were written.
+    Raises GroundlabError for a folder without runs, and for records that are missing or not as they were written.
     """
-    home = Path(folder)
-    files = sorted(str(file) for file in [home / MANIFEST, *home.glob("*/runs/*/*")])
-    facts = [(file, Path(file).stat()) for file in files if Path(file).is_file()]
-    return _read(home, tuple((file, fact.st_ino, fact.st_size, fact.st_mtime_ns) for file, fact in facts), paper)
+    file = Path(folder) / SUMMARY
+    state = file.stat() if file.is_file() else None
+    return _read(file.parent, (state.st_ino, state.st_size, state.st_mtime_ns) if state else None, paper)
 
 
 @lru_cache(maxsize=1)
-def _read(home: Path, state: tuple[tuple[str, int, int, int], ...], paper: str | None) -> Records:
-    runs = manifests.check_runs(home)
+def _read(home: Path, state: Any, paper: str | None) -> Records:
+    version = Version(home)
+    runs = version.runs(paper)
     if not runs:
         raise GroundlabError(f"{home} holds no runs; name a folder under results/, or make one: groundlab reproduce")
-    facts = manifests.read_version(home) if (home / MANIFEST).exists() else {}
-    entries = {home / entry["folder"]: entry for entry in facts.get("runs", []) if entry["folder"]}
-    mine = {each: manifest for each, manifest in runs.items() if paper in (None, each.parent.parent.name)}
-    stored = [_StoredRun.read(each, manifest, entries.get(each, {})) for each, manifest in mine.items()]
-    return _assembled(home, stored, facts)
+    return _assembled(version, [_StoredRun.of(version, run) for run in runs])
 
 
-def _assembled(folder: Path, stored: "list[_StoredRun]", manifest: dict[str, Any]) -> Records:
+def _assembled(version: Version, stored: "list[_StoredRun]") -> Records:
     return Records(
-        folder=folder,
+        version=version,
         runs=_frame([run.facts for run in stored]),
         evaluations=_frame([row for run in stored for row in run.evaluations]),
         curves=_frame([row for run in stored for row in run.curve]),
         tests=_frame([row for run in stored for row in run.tests]),
-        manifest=manifest,
         stored=tuple(stored),
     )
 
@@ -309,22 +288,16 @@ def iterations(rows: pd.DataFrame) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _StoredRun:
-    folder: Path
+    version: Version
     facts: dict[str, Any]
 
     @classmethod
-    def read(cls, folder: Path, manifest: Manifest, entry: Manifest) -> "_StoredRun":
-        """entry: what the version's manifest says of it."""
-        facts = {"run": folder.name, "paper": folder.parent.parent.name, "label": manifest["label"]}
-        facts |= (spec := _read_config(folder / "config.yaml"))
-        if other := [name for name in spec if spec[name] != manifest[name]]:
-            raise _foreign(folder / "config.yaml", ValueError(f"{other[0]} is not that of {MANIFEST}"))
-        known = _todays_names(facts["paper"])
-        facts |= {"method": known.get(facts["method"], facts["method"]), "settings": _renamed(facts["settings"], known)}
-        named = entry if entry.get("arm") else manifest
-        facts |= {"arm": named.get("arm") or facts["method"], "arm_label": named.get("arm_label", "")}
-        times = ("wall_seconds", "cpu_seconds", "peak_memory_mib")
-        return cls(folder, facts | {key: manifest[key] for key in times} | {"manifest": manifest})
+    def of(cls, version: Version, run: Manifest) -> "_StoredRun":
+        known = _todays_names(run["paper"])
+        method, settings = known.get(run["method"], run["method"]), _renamed(run["settings"], known)
+        facts = {key: run[key] for key in ("paper", "label", "world", "seed", "wall_seconds", "cpu_seconds")}
+        named = {"arm": run["arm"] or method, "arm_label": run["arm_label"] or "", "manifest": run}
+        return cls(version, {"run": run["name"], "method": method, "settings": settings, **facts, **named})
 
     @property
     def names(self) -> dict[str, str]:
@@ -338,8 +311,8 @@ class _StoredRun:
 
     @cached_property
     def evaluations(self) -> list[dict[str, Any]]:
-        stored = storage.read_json(self.folder / "evaluation.json")
         try:
+            stored = json.loads(self.version.read(self.facts["manifest"], "evaluation.json"))
             if not isinstance(stored, list):
                 raise TypeError("no list of evaluations")
             return [
@@ -348,7 +321,7 @@ class _StoredRun:
                 for number, row in enumerate(each["rows"])
             ]
         except (TypeError, AttributeError, KeyError, ValueError) as error:
-            raise _foreign(self.folder / "evaluation.json", error) from None
+            raise self._foreign("evaluation.json", error) from None
 
     @cached_property
     def curve(self) -> list[dict[str, Any]]:
@@ -365,21 +338,25 @@ class _StoredRun:
 
     @cached_property
     def _metrics(self) -> list[dict[str, Any]]:
-        file = self.folder / "metrics.jsonl"
-        records = storage.read_lines(file)
+        file = "metrics.jsonl"
+        records = storage.parse_lines(self.version.read(self.facts["manifest"], file), f"{self.facts['run']}/{file}")
         for number, record in enumerate(records, start=1):
             if not isinstance(record, dict) or not isinstance(record.get("iteration"), int):
-                raise _foreign(file, TypeError(f"line {number} names no iteration"))
+                raise self._foreign(file, TypeError(f"line {number} names no iteration"))
             try:
                 tests = record.get("test", {})
                 for each in (record, *tests.values()):
                     _sane(each)
             except (TypeError, AttributeError, ValueError) as error:
-                raise _foreign(file, error) from None
+                raise self._foreign(file, error) from None
         numbers = [record["iteration"] for record in records]
         if any(later <= before for before, later in pairwise([-1, *numbers])):
-            raise _foreign(file, ValueError("iterations do not rise"))
+            raise self._foreign(file, ValueError("iterations do not rise"))
         return records
+
+    def _foreign(self, record: str, error: Exception) -> GroundlabError:
+        reason, where = clip(repr(error), 120), f"{record} of {self.facts['run']} in {self.version.folder}"
+        return GroundlabError(f"{where} is not what a run writes ({reason}); make that run again")
 
 
 @cache
@@ -392,18 +369,6 @@ def _todays_names(paper: str) -> dict[str, str]:
 
 def _renamed(values: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in values.items()} if names else values
-
-
-def _read_config(file: Path) -> dict[str, Any]:
-    try:
-        return RunSpec(**read_yaml(file, fix="delete its folder and reproduce again")).model_dump()
-    except (ValueError, TypeError) as error:
-        raise _foreign(file, error) from None
-
-
-def _foreign(file: Path, error: Exception) -> GroundlabError:
-    reason = clip(repr(error), 120)
-    return GroundlabError(f"{file} is not what a run writes ({reason}); delete its folder and reproduce again")
 
 
 def _sane(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """The review page: every claim with its verdict, fresh figures beside the reference's, tables, and how it was made.
 
-    page = review("results/0.1.0-quick-20261121-ab12cd3")     # writes review.html and claims.json into the folder
+    page = review("results/0.1.0-quick-20261121-ab12cd3")     # draws and judges; writes claims.json, and review.html
+    render("results/0.1.0-quick-20261121-ab12cd3")            # review.html alone, from claims.json and version.json
     page.exact_failed                                         # the claims that make `groundlab review` exit with 1
 
-It draws and judges what is stored and trains nothing. The page is one file that needs no other, so it can be sent and
-read offline; it points to the executed notebooks in its own folder.
-Layout: review.html.j2.
+Nothing is trained. The page is one file that needs no other, so it can be sent and read offline; it points to the
+executed notebooks in its own folder. Layout: review.html.j2.
 """
 
 import html
@@ -20,13 +20,14 @@ from jinja2.filters import do_mark_safe
 
 from groundlab.assets import read_text
 from groundlab.core import git, plugins, storage
-from groundlab.core.manifests import find_published, is_clean, values_of
+from groundlab.core.manifests import is_clean, values_of
+from groundlab.core.versions import Version, find_published
 from groundlab.core.yaml_files import parse_yaml
 from groundlab.report import tables, verdict_changes
 from groundlab.report.claims import KINDS
-from groundlab.report.exhibits import Drawn, Gallery, draw_all
+from groundlab.report.exhibits import Drawn, Gallery, draw_all, exhibits, show
 from groundlab.report.judging import judge
-from groundlab.report.records import Records, load
+from groundlab.report.records import load
 from groundlab.report.statistics import CONFIDENCE, SEEDS_FOR_A_VERDICT
 from groundlab.report.style import data_uri
 from groundlab.report.verdicts import Stored, Verdicts, Word, read_stored
@@ -38,45 +39,53 @@ WORDING["meanings"] = {word: word.meaning for word in Word}
 """Names and signs of verdicts and kinds for page layouts."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Review:
     """A review that was written: the page, the verdicts and the exhibits on it."""
 
     page: Path
     verdicts: Verdicts
     exhibits: Gallery
-    left_out: dict[str, int]
-    """Papers of the version whose runs are not there any more, with their number."""
-
-    @property
-    def exact_failed(self) -> Verdicts:
-        """The claims of class `exact` that do not hold."""
-        return self.verdicts.exact_failed
-
-    def __repr__(self) -> str:
-        return "\n".join([str(self.page), *self.verdicts.summary(), *left_out_lines(self.left_out)])
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>{self.verdicts._repr_html_()}"
 
 
 def review(folder: str | Path) -> Review:
-    """Draw and judge the records of a folder, and write claims.json, reporting.json and review.html into it.
+    """Draw and judge the records of a version, and write claims.json, reporting.json and review.html into it.
 
     Raises GroundlabError for a folder without runs.
     """
     records = load(folder)
-    exhibits, judged = draw_all(records), judge(records)
+    drawn, judged = draw_all(records), judge(records)
     claims = [each.as_json() for each in judged if each.claim.paper in records.papers]
-    storage.write_json(records.folder / "claims.json", claims)
-    verdicts = read_stored(records.folder)
-    storage.write_json(records.folder / "reporting.json", _reporting(records, verdicts))
-    page = records.folder / "review.html"
-    storage.write_atomic(page, _render(records, verdicts, exhibits))
-    return Review(page, verdicts, exhibits, records.left_out)
+    storage.write_json(records.version.folder / "claims.json", claims)
+    return Review(render(folder), read_stored(folder), drawn)
 
 
-def _reporting(records: Records, verdicts: Verdicts) -> dict[str, Any]:
+def render(folder: str | Path) -> Path:
+    """Write review.html of a version, and reporting.json, from its claims.json, version.json, tables and figures."""
+    version, verdicts = Version(folder), read_stored(folder)
+    storage.write_json(version.folder / "reporting.json", _reporting(version, verdicts))
+    home = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True)
+    home.filters |= {"linked": linked, "duration": duration}
+    home.globals |= WORDING
+    papers = dict.fromkeys(each["paper"] for each in version.runs())
+    page = home.get_template("review.html.j2").render(
+        version=version.name,
+        scale=version.scale,
+        summary=verdicts.summary(),
+        missed=_missed(verdicts),
+        exact_failed=verdicts.exact_failed,
+        exact_judged=sum(each["tolerance"] == "exact" and each["verdict"] != Word.NOT_TESTED for each in verdicts),
+        kinds=sorted({each["kind"] for each in verdicts}),
+        papers=[_paper(version, paper, verdicts.of_paper(paper)) for paper in papers],
+        beside=_beside_published(version, list(papers), verdicts),
+        origin=_origin(version),
+        runs=_runs(version),
+    )
+    storage.write_atomic(file := version.folder / "review.html", page)
+    return file
+
+
+def _reporting(version: Version, verdicts: Verdicts) -> dict[str, Any]:
     """What a version declares of its scores, as rollout cards do (arXiv 2605.12131): views, rules and drops.
 
     The words are in assets/reporting.yaml. Every count is there where it is 0, too.
@@ -85,45 +94,17 @@ def _reporting(records: Records, verdicts: Verdicts) -> dict[str, Any]:
     rules = {
         name: rule.format(confidence=CONFIDENCE, seeds=SEEDS_FOR_A_VERDICT) for name, rule in declared["rules"].items()
     }
-    listed = records.manifest.get("runs", [])
-    dropped = [run for run in listed if run["status"] != "finished"]
+    dropped = [run for run in version.planned if run["status"] != "finished"]
     drops = {
-        "runs planned": len(listed),
+        "runs planned": len(version.planned),
         "runs failed": sum(run["status"] == "failed" for run in dropped),
         "runs missing": sum(run["status"] == "missing" for run in dropped),
-        "runs left out with their paper": records.left_out,
-        "runs of uncommitted code": _of_uncommitted_code(records),
+        "runs of uncommitted code": sum(not is_clean(run) for run in version.runs()),
         "runs dropped": [{key: run[key] for key in ("label", "hash", "status", "error")} for run in dropped],
         "claims not run": sum(each["verdict"] == Word.NOT_TESTED for each in verdicts),
         "judged claims by runs missing": {each["id"]: each["missing"] for each in verdicts if each["missing"]},
     }
     return declared | {"rules": {**rules, "verdicts": WORDING["meanings"]}, "drops": declared["drops"] | drops}
-
-
-def left_out_lines(papers: dict[str, int]) -> list[str]:
-    """What a reader must know of papers whose runs were taken out of a version."""
-    return [f"{paper} is not judged: its {count} runs are no longer in this version" for paper, count in papers.items()]
-
-
-def _render(records: Records, verdicts: Verdicts, exhibits: Gallery) -> str:
-    home = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True)
-    home.filters |= {"linked": linked, "duration": duration}
-    home.globals |= WORDING
-    template = home.get_template("review.html.j2")
-    return template.render(
-        version=records.version,
-        scale=records.scale,
-        summary=verdicts.summary(),
-        missed=_missed(verdicts),
-        exact_failed=verdicts.exact_failed,
-        exact_judged=sum(each["tolerance"] == "exact" and each["verdict"] != Word.NOT_TESTED for each in verdicts),
-        kinds=sorted({each["kind"] for each in verdicts}),
-        papers=[_paper(records, paper, verdicts, exhibits) for paper in records.papers],
-        beside=_beside_published(records, verdicts),
-        left_out=left_out_lines(records.left_out),
-        origin=_origin(records),
-        runs=_runs(records),
-    )
 
 
 def _missed(verdicts: Verdicts) -> list[tuple[tuple[str, str], list[dict[str, Any]]]]:
@@ -148,24 +129,21 @@ def duration(seconds: float | None) -> str:
     return "–" if seconds is None else f"{seconds:.1f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
 
 
-def _paper(records: Records, paper: str, verdicts: Verdicts, exhibits: Gallery) -> dict[str, Any]:
-    reference, note = _reference(records, paper)
-    mine = [each for each in exhibits if each.exhibit.paper == paper]
-    ours, offered = verdicts.of_paper(paper), plugins.load(plugins.PAPERS)[paper]
-    there = sorted(file.name for file in (records.folder / paper / "executed").glob("*.ipynb"))
-    notebooks = records.manifest.get("notebooks", {}).get(paper, there)  # a fresh version's are executed after this
+def _paper(version: Version, paper: str, verdicts: Verdicts) -> dict[str, Any]:
+    reference, note = _reference(version, paper)
+    offered = plugins.load(plugins.PAPERS)[paper]
+    mine = [drawn for id, each in exhibits().items() if each.paper == paper and (drawn := show(id, version.folder))]
     return {
         "name": paper,
         "title": offered.title,
         "url": offered.url,
-        "notebooks": notebooks,
-        "summary": ours.summary(),
-        "claims": [_claim(each) for each in sorted(ours, key=lambda each: each["verdict"] == Word.NOT_TESTED)],
-        "drawn": {each.exhibit.id for each in mine if not each.skipped},
+        "notebooks": version.facts["notebooks"].get(paper, []),
+        "summary": verdicts.summary(),
+        "claims": [_claim(each) for each in sorted(verdicts, key=lambda each: each["verdict"] == Word.NOT_TESTED)],
+        "drawn": {each.exhibit.id for each in mine},
         "reference_note": note,
         "figures": [_figure(each, image, reference) for each in mine if (image := each.path("png"))],
         "tables": [_table(each, text) for each in mine if (text := each.path("md"))],
-        "skipped": [(each.exhibit.title, each.skipped) for each in mine if each.skipped],
     }
 
 
@@ -203,46 +181,38 @@ def _table(drawn: Drawn, path: Path) -> dict[str, Any]:
     return {"id": drawn.exhibit.id, "title": drawn.exhibit.title, "head": rows[0], "rows": rows[2:], "notes": notes}
 
 
-def _reference(records: Records, paper: str) -> tuple[Path | None, str]:
+def _reference(version: Version, paper: str) -> tuple[Path | None, str]:
     """The folder of the published version of a paper at this scale, and what the page says about it."""
-    version = find_published(paper, records.scale, records.folder.parent)
-    if version is None:
-        return None, f"No reference results of {paper} are published at scale {records.scale}."
-    if version.resolve() == records.folder.resolve():
+    published = find_published(paper, version.scale, version.folder.parent)
+    if published is None:
+        return None, f"No reference results of {paper} are published at scale {version.scale}."
+    if published.resolve() == version.folder.resolve():
         return None, "This version is the published reference itself."
-    return version, f"Beside the reference {version.name}."
+    return published, f"Beside the reference {published.name}."
 
 
-def _beside_published(records: Records, claims: Verdicts) -> dict[str, Any] | None:
+def _beside_published(version: Version, papers: list[str], claims: Verdicts) -> dict[str, Any] | None:
     """What `reproduce` found of this version's runs beside the published ones, and the verdicts that differ."""
-    if not (records.folder / "comparison.json").is_file():
+    if not (version.folder / "comparison.json").is_file():
         return None
-    there = verdict_changes.published_claims(records.folder, records.papers, records.scale)
-    return storage.read_json(records.folder / "comparison.json") | {
+    there = verdict_changes.published_claims(version.folder, papers, version.scale)
+    return storage.read_json(version.folder / "comparison.json") | {
         "verdicts": verdict_changes.verdict_lines(claims, there)[:1],
         "changes": verdict_changes.changed_verdicts(claims, there),
     }
 
 
-def _origin(records: Records) -> dict[str, Any]:
-    """Commits, hardware and versions: from the manifest, or from the runs' while the folder is being assembled."""
-    first = records.runs["manifest"].iloc[0]
-    facts = records.manifest or first
+def _origin(version: Version) -> dict[str, Any]:
+    """Commits, hardware and rules of the runs, and where the version was put together."""
+    runs = version.runs()
     return {
-        "command": records.manifest.get("command", ""),
-        "created": records.manifest.get("created", ""),
-        "whole": bool(records.manifest),
-        "facts": facts,
-        "commits": Counter(values_of(each, "git", "commit", "no commit") for each in records.runs["manifest"]),
-        "dirty": _of_uncommitted_code(records),
-        "rules": Counter(_rules_of(each) for each in records.runs["manifest"]),
+        "facts": version.facts,
+        "commits": Counter(values_of(each, "git", "commit", "no commit") for each in runs),
+        "dirty": sum(not is_clean(each) for each in runs),
+        "rules": Counter(_rules_of(each) for each in runs),
         "drawn_by": (commit, git.date_of(commit)) if (commit := git.last_change("src/groundlab", "configs")) else None,
-        "machines": Counter(values_of(each, "hardware", "cpu", "unknown") for each in records.runs["manifest"]),
+        "machines": Counter(values_of(each, "hardware", "cpu", "unknown") for each in runs),
     }
-
-
-def _of_uncommitted_code(records: Records) -> int:
-    return sum(not is_clean(each) for each in records.runs["manifest"])
 
 
 def _rules_of(manifest: dict[str, Any]) -> str:
@@ -252,13 +222,11 @@ def _rules_of(manifest: dict[str, Any]) -> str:
     return manifest["rules"]["commit"] or "no commit, since they were being edited"
 
 
-def _runs(records: Records) -> dict[str, Any]:
+def _runs(version: Version) -> dict[str, Any]:
     """Every run with its times, failed and missing ones included, and the totals."""
-    stored = records.runs.to_dict("records")
-    listed = records.manifest.get("runs") or [{**run, "folder": None, "status": "finished"} for run in stored]
-    entries = [each for each in listed if not each["folder"] or (records.folder / each["folder"]).is_dir()]
+    counts = Counter(run["status"] for run in version.planned)
     return {
-        "entries": entries,
-        "counts": {word: sum(each["status"] == word for each in entries) for word in ("finished", "failed", "missing")},
-        "peak": max((entry["peak_memory_mib"] for entry in entries), default=0.0),
+        "entries": version.planned,
+        "counts": {word: counts[word] for word in ("finished", "failed", "missing")},
+        "peak": max((run["peak_memory_mib"] for run in version.planned), default=0.0),
     }

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from groundlab.core import manifests
+from groundlab.core.versions import find_published
 from groundlab.report.verdicts import Stored, Word, read_stored
 
 
@@ -11,7 +11,7 @@ def published_claims(folder: Path, papers: Iterable[str], scale: str) -> list[St
     """What claims.json of the published versions of these papers at a scale holds of them, but for `folder` itself."""
     found = []
     for paper in papers:
-        reference = manifests.find_published(paper, scale, folder.parent)
+        reference = find_published(paper, scale, folder.parent)
         if reference and reference != folder and (reference / "claims.json").is_file():
             found += read_stored(reference).of_paper(paper)
     return found

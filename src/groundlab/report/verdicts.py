@@ -74,14 +74,6 @@ class Outcome(Enum):
 
 RUNS_FAILED = "runs failed"  # why a claim is not tested whose runs were started
 UNDECIDED = (Word.PRELIMINARY, Word.INCONCLUSIVE)  # what more seeds, or layouts, may turn into another verdict
-_FORMER = {
-    **dict.fromkeys(("reproduced", "within interval"), Word.MATCHES),
-    **dict.fromkeys(("ordering holds", "equivalent"), Word.SUPPORTED),
-    **dict.fromkeys(("not told apart", "cannot tell", "no difference found"), Word.INCONCLUSIVE),
-    **dict.fromkeys(("seen with few seeds", "opposite seen with few seeds"), Word.PRELIMINARY),
-    **{"not reproduced": Word.CONTRADICTED, "not run at this scale": Word.NOT_TESTED, RUNS_FAILED: Word.NOT_TESTED},
-}
-"""The words of versions that were judged before there were six."""
 
 
 @dataclass(frozen=True)
@@ -170,13 +162,8 @@ class Verdicts(list[Stored]):
 
 
 def read_stored(version: str | Path) -> Verdicts:
-    """Read claims.json of a version, in the verdict words of today. Raises GroundlabError where it has none."""
-    claims = storage.read_json(Path(version) / "claims.json")
-    for each in claims:
-        if word := _FORMER.get(each["verdict"]):
-            own = word == Word.MATCHES and not each.get("published")
-            each |= {"verdict": Word.SUPPORTED if own else word, "because": each["verdict"]}
-    return Verdicts(claims)
+    """Read claims.json of a version. Raises GroundlabError where it has none."""
+    return Verdicts(storage.read_json(Path(version) / "claims.json"))
 
 
 def verdicts(version: str | Path, paper: str) -> Verdicts:

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from groundlab.core import plugins
+from groundlab.core.versions import Version
 from groundlab.report.claims import Claim, load_claims
 from groundlab.report.front_page import Published, published
 from groundlab.report.judging import Level, levels_of, runs_behind
@@ -56,8 +57,7 @@ class StoredRun:
 
     facts: dict[str, Any]
     """Those of a row of `Records.runs`."""
-    scale: str
-    folder: Path
+    version: Version
     counter: str
     """What its curves are drawn over; empty where it did not learn."""
     each: int
@@ -77,14 +77,9 @@ class StoredRun:
         return f"{self.facts['paper']}-{self.name}"
 
     @property
-    def home(self) -> Path:
-        """Where its records are."""
-        return self.folder / self.facts["paper"] / "runs" / self.name
-
-    @property
     def group(self) -> str:
         """The runs of its arm in its world at its scale, which differ by their seeds: a name for a file."""
-        parts = (self.scale, self.facts["paper"], self.facts["arm"], self.facts["world"])
+        parts = (self.version.scale, self.facts["paper"], self.facts["arm"], self.facts["world"])
         return re.sub(r"[^\w.-]+", "-", "-".join(parts))
 
 
@@ -130,7 +125,7 @@ def _add(found: Evidence, each: Published, rows: list[dict[str, Any]], all_runs:
             policies: dict[str, list[dict[str, Any]]] = {}
             for row in run.evaluations:
                 policies.setdefault(row["policy"], []).append(row)
-            stored = StoredRun(run.facts, each.scale, each.folder, counter, size, curves, policies)
+            stored = StoredRun(run.facts, records.version, counter, size, curves, policies)
             found.runs.setdefault(stored.name, stored)
 
 

@@ -11,7 +11,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from groundlab.core import manifests, storage
+from groundlab.core import storage
 from groundlab.papers import registry
 from groundlab.report.records import FIRST_FINISHED
 from groundlab.report.tables import number
@@ -35,7 +35,7 @@ def write(source: Path, evidence: Evidence) -> None:
             pages.write(source, f"runs/{run.page}", "run.md.j2", **_run(run, runs, served.get(run.name, [])))
     papers: dict[str, list[list[StoredRun]]] = {}
     for runs in groups.values():
-        papers.setdefault(f"{runs[0].facts['paper']}, scale {runs[0].scale}", []).append(runs)
+        papers.setdefault(f"{runs[0].facts['paper']}, scale {runs[0].version.scale}", []).append(runs)
     pages.write(source, "runs/index", "runs.md.j2", papers=dict(sorted(papers.items())))
 
 
@@ -52,14 +52,14 @@ def _run(run: StoredRun, seeds: list[StoredRun], claims: list[Judged]) -> dict[s
             policy: [number(sum(row.get(name, 0) for row in rows) / len(rows), name) for name in metrics]
             for policy, rows in run.evaluations.items()
         },
-        "config": (run.home / "config.yaml").read_text(encoding="utf-8").rstrip(),
+        "config": run.version.read(run.facts["manifest"], "config.yaml").decode().rstrip(),
         "command": command(run),
     }
 
 
 def command(run: StoredRun) -> str:
     """Command that repeats a run: its method with the settings that differed from their defaults."""
-    facts, changed = run.facts, manifests.changed_settings(run.home)
+    facts, changed = run.facts, run.facts["manifest"]["changed"]
     changed = facts["settings"] if changed is None else changed
     words = [f"--set {shlex.quote(f'{key}={json.dumps(value)}')}" for key, value in changed.items()]
     start = f"groundlab run {facts['method']} --world {facts['world']} --seed {facts['seed']}"

@@ -127,7 +127,7 @@ class Laboratory:
 
     def versions(self, scale: str = "smoke") -> list[Path]:
         home = self.results / ".scratch" if scale == "smoke" else self.results
-        return sorted(file.parent for file in home.glob("[!.]*/manifest.json"))
+        return sorted(file.parent for file in home.glob("[!.]*/version.json"))
 
 
 @pytest.fixture

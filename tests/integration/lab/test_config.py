@@ -4,11 +4,10 @@ import pytest
 
 from groundlab import lab
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import read_run
 from groundlab.core.paths import repository_root
 from groundlab.lab import config
 from groundlab.lab.notebooks import check_parameters
-from groundlab.lab.versions import version_manifest
+from groundlab.lab.versions import make_version
 
 
 def test_every_shipped_config_names_pages_that_take_what_reproduce_gives():
@@ -39,15 +38,13 @@ def test_a_scale_that_a_paper_does_not_have_is_said_so(laboratory):
         lab.plan("mediator", scale="full")
 
 
-def test_a_run_says_which_arm_it_was_made_for_and_another_name_makes_no_other_run(laboratory, rule_entry):
+def test_an_arm_is_named_by_the_plan_of_a_version_and_another_name_makes_no_other_run(laboratory, rule_entry):
     laboratory.write_config([{**rule_entry, "arm": "asks/always/yes", "label": "always"}])
     plan = lab.plan("mediator", scale="smoke")
     (run,) = plan.runs
-    lab.execute_run(run.spec, plan.folder_of(run), named=run.named)  # as a worker does
-    manifest = read_run(plan.folder_of(run))
-    assert manifest and (manifest["arm"], manifest["arm_label"]) == ("asks/always/yes", "always")
+    lab.execute_run(run.spec, plan.folder_of(run))
     laboratory.write_config([{**rule_entry, "arm": "eager"}])
     renamed = lab.plan("mediator", scale="smoke")
     assert [(run.arm, run.hash, run.status) for run in renamed.runs] == [("eager", plan.runs[0].hash, "finished")]
-    version = version_manifest(renamed, "v", {}, "reproduce")
-    assert [run["arm"] for run in version["runs"]] == ["eager"], "a version is named by the plan that made it"
+    version = make_version(renamed, laboratory.root / "v", {}, "reproduce")
+    assert [run["arm"] for run in version.runs()] == ["eager"]

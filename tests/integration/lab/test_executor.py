@@ -9,7 +9,6 @@ import pytest
 
 from groundlab import lab
 from groundlab.core import numerics
-from groundlab.core.manifests import read_run
 from groundlab.core.run import RunSpec
 from groundlab.core.storage import read_json
 from groundlab.lab import executor
@@ -32,7 +31,6 @@ def test_a_failed_run_stops_no_other_and_finished_ones_are_recognised_and_not_re
 
     files = [plan.folder_of(run) / "manifest.json" for run in fine]
     before = [file.read_bytes() for file in files]
-    assert all((told := read_run(file.parent)) and told["arm"] == "asks/always/yes" for file in files)
     assert lab.run(dataclasses.replace(plan, runs=fine), workers=1).exit_code == 0
     assert [file.read_bytes() for file in files] == before
     assert [run.hash for run in lab.plan("mediator", scale="smoke").pending()] == [torn.hash]

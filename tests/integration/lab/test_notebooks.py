@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from groundlab.core.errors import GroundlabError
+from groundlab.core.versions import Version
 from groundlab.lab.notebooks import run_notebook
 
 
@@ -55,3 +56,12 @@ def test_the_death_of_a_kernel_is_one_line(laboratory, tmp_path):
     notebook = laboratory.write_notebook("page.ipynb", "scale = 'quick'", ["import os", "os._exit(3)"])
     with pytest.raises(GroundlabError, match=r"^page.ipynb: Kernel died; see .*.executed.log$"):
         run_notebook(notebook, {"scale": "full"}, tmp_path / "executed.ipynb")
+
+
+def test_a_notebook_trains_where_it_is_asked_to_and_shows_what_came_out(laboratory, tmp_path):
+    lines = ["from groundlab import lab, report", "folder = lab.version('mediator', scale, source)"]
+    lines += ["assert (folder / 'review.html').is_file()", "report.verdicts(folder, 'mediator')"]
+    notebook = laboratory.write_notebook("page.ipynb", "source = 'published'\nscale = 'full'", lines)
+    run_notebook(notebook, {"source": "fresh", "scale": "smoke"}, tmp_path / "executed.ipynb")
+    version = Version(laboratory.results / ".scratch" / "notebook-mediator-smoke")
+    assert [run["method"] for run in version.runs("mediator")] == ["always"]

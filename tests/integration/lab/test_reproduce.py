@@ -1,6 +1,5 @@
 """The whole command, in processes: from configs to a version with executed pages, and all the ways it can end."""
 
-import json
 import shutil
 import signal
 import subprocess
@@ -11,6 +10,7 @@ import pytest
 import yaml
 
 from groundlab import lab
+from groundlab.core.versions import Version, versions_below
 from groundlab.lab import reproduce
 
 SLOWEST_START = 300.0
@@ -24,7 +24,7 @@ def test_one_command_makes_a_version_with_pages_and_the_second_time_makes_what_i
     assert code == 0, error
     (version,) = laboratory.versions()
     assert f"review page: {version / 'review.html'}" in out and (version / "claims.json").is_file()
-    assert json.loads((version / "manifest.json").read_text())["command"] == "groundlab reproduce --scale smoke"
+    assert Version(version).facts["command"] == "groundlab reproduce --scale smoke"
     page = version / "mediator" / "executed" / "02_mediator.ipynb"
     assert str(laboratory.root) not in page.read_text(), "a page that others open names no folder of this machine"
     assert f"smoke {version.relative_to(laboratory.root)}" in page.read_text()
@@ -69,9 +69,8 @@ def test_papers_come_shortest_first_and_notebooks_in_the_order_of_their_config(l
     code, out, error = laboratory.reproduce(papers=["worlds", "mediator"])
     assert code == 0, error
     (version,) = laboratory.versions()
-    manifest = json.loads((version / "manifest.json").read_text())
-    assert {run["paper"] for run in manifest["runs"]} == {"worlds", "mediator"}
-    assert {f"notebooks/{first}", f"notebooks/{second}"} <= manifest["inputs"].keys()
+    assert {run["paper"] for run in Version(version).runs()} == {"worlds", "mediator"}
+    assert {f"notebooks/{first}", f"notebooks/{second}"} <= Version(version).facts["inputs"].keys()
     assert out.index("mediator: 1 run finished") < out.index("worlds: 1 run finished")
 
 
@@ -99,11 +98,11 @@ def test_a_failed_run_and_a_failed_page_of_one_paper_leave_the_runs_of_the_next(
     assert "mediator: 1 run finished, 1 failed" in out and "worlds: 1 run finished, 0 failed" in out
     (version,) = laboratory.versions()
     assert (version / "review.html").is_file(), "the results are there without that page"
-    runs = json.loads((version / "manifest.json").read_text())["runs"]
+    runs = Version(version).planned
     told = sorted(f"{run['paper']} {run['status']}" for run in runs)
     assert told == ["mediator failed", "mediator finished", "worlds finished"]
     (failed,) = [run for run in runs if run["status"] == "failed"]
-    assert "ledger" in failed["error"] and failed["folder"] is None
+    assert "ledger" in failed["error"] and failed["records"] == {}
 
 
 def test_an_exact_claim_that_does_not_hold_makes_the_exit_code_1(laboratory):
@@ -141,14 +140,13 @@ def test_a_reproduction_killed_with_all_its_books_open_continues_with_the_same_c
 
 
 def test_a_stop_leaves_no_version_and_says_how_to_go_on(laboratory, training_entry):
-    laboratory.write_longer_paper({**training_entry, "seeds": 1, "settings": {**LONG, "iterations": 20000}})
+    laboratory.write_config([{**training_entry, "seeds": 1, "settings": {**LONG, "iterations": 20000}}])
     process = laboratory.start(scale="smoke", results=str(laboratory.results))
-    _wait_for(laboratory, process, "*/.assembling-*/mediator/runs/*/evaluation.json")
+    _wait_for(laboratory, process, ".runs/*/timing.jsonl")
     process.send_signal(signal.SIGTERM)
     code, out, error = laboratory.finish(process)
     assert code == 75, error
-    assert "mediator: 1 run finished" in out
-    assert "mediator + worlds: 1 run finished, 0 failed, 1 left to do" in out and not laboratory.versions()
+    assert "mediator: 0 runs finished, 0 failed, 1 left to do" in out and not laboratory.versions()
     assert "unfinished: the same command continues here" in out
     assert any("stopped at iteration" in log.read_text() for log in laboratory.results.glob(".runs/*/log.txt"))
 
@@ -174,19 +172,18 @@ def test_evidence_grows_over_evenings_and_nothing_runs_twice(laboratory, rule_en
     assert code == 75, error
     (first,) = laboratory.versions()
     assert f"1 runs are missing: the same command with --continue {first.name}" in out
-    manifest = json.loads((first / "manifest.json").read_text())
-    assert [run["status"] for run in manifest["runs"]] == ["finished", "missing"]
-    assert manifest["totals"] | {"failed": 0, "missing": 1, "runs": 2} == manifest["totals"]
+    assert [run["status"] for run in Version(first).planned] == ["finished", "missing"]
+    totals = Version(first).facts["totals"]
+    assert totals | {"finished": 1, "failed": 0, "missing": 1} == totals
 
     laboratory.write_config([rule_entry, {**slow, "settings": LONG}])
     elsewhere = laboratory.root / "elsewhere"
     code, out, error = laboratory.reproduce(results=str(elsewhere), continue_from=str(first))
     assert code == 0 and f"1 finished runs taken from {first}" in out, error
-    (second,) = (file.parent for file in (elsewhere / ".scratch").glob("[!.]*/manifest.json"))
-    rule = manifest["runs"][0]["folder"]
-    for name in ("evaluation.json", "manifest.json"):
-        assert (second / rule / name).read_bytes() == (first / rule / name).read_bytes(), "it ran again"
-    assert json.loads((second / "manifest.json").read_text())["totals"]["missing"] == 0
+    (second,) = versions_below(elsewhere / ".scratch")
+    (rule,) = Version(first).runs()
+    assert rule["history"] in [run["history"] for run in second.runs()], "it ran again"
+    assert second.facts["totals"]["missing"] == 0
 
 
 def test_an_unfinished_version_is_not_taken_for_the_whole_one(laboratory, rule_entry, training_entry):

@@ -116,7 +116,7 @@ def _jobs(plan) -> list[str | None]:
 
 
 def _words(plan) -> list[task.PackedRun]:
-    return [(run.spec.model_dump(), str(plan.folder_of(run)), (run.hash, plan.sources), run.named) for run in plan.runs]
+    return [(run.spec.model_dump(), str(plan.folder_of(run)), (run.hash, plan.sources)) for run in plan.runs]
 
 
 def _run(plan, **settings) -> lab.Outcome:

@@ -10,15 +10,16 @@ import pytest
 
 import groundlab
 from groundlab import lab
-from groundlab.core import manifests, sources, storage
+from groundlab.core import sources, storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import load_checkpoint
+from groundlab.core.versions import Version, find_published
 from groundlab.lab import comparison, machine, run_folder, verify, worker
 from groundlab.papers import registry
 
 ROOT = Path(__file__).resolve().parents[3]
 SRC = Path(groundlab.__file__).parent
-PUBLISHED = manifests.find_published("mediator", "quick", ROOT / "results")
+PUBLISHED = find_published("mediator", "quick", ROOT / "results")
 
 
 def test_a_worker_refuses_other_sources_and_another_name_than_planned(laboratory):
@@ -115,19 +116,15 @@ def one_setting_less(monkeypatch):
     return gone
 
 
-def _stored(method: str, world: str) -> Path:
-    assert PUBLISHED
-    return next((PUBLISHED / "mediator" / "runs").glob(f"{method}-{world}-s0-*"))
-
-
 def test_a_published_run_with_a_removed_setting_is_verified_compared_and_loaded(one_setting_less, tmp_path):
-    folder = _stored("always", "KeyInBox")
-    manifest = run_folder.read_manifest(folder)
-    assert one_setting_less & manifest["settings"].keys()
-    sample = verify.Sample(PUBLISHED, [(folder, manifest)], 1, 0)
-    again = verify.verify(sample, tmp_path / "scratch", 1)
+    assert PUBLISHED
+    version = Version(PUBLISHED)
+    stored = next(run for run in version.runs() if (run["method"], run["world"]) == ("always", "KeyInBox"))
+    assert one_setting_less & stored["settings"].keys()
+    again = verify.verify(verify.Sample(version, [stored], 1, 0), tmp_path / "scratch", 1)
     assert len(again.equal) == 1 and not again.failed and not again.changed
-    assert comparison._key(folder) == comparison._key(next((tmp_path / "scratch" / ".runs").iterdir()))
+    fresh = run_folder.read_manifest(next((tmp_path / "scratch" / ".runs").iterdir()))
+    assert fresh and comparison._key(stored) == comparison._key(fresh)
     trained = next(each.parents[2] for each in (PUBLISHED / "mediator" / "runs").glob("*/checkpoint/*/checkpoint.json"))
     assert one_setting_less & load_checkpoint(trained).spec.settings.keys()
     assert not one_setting_less & registry.trained(trained).spec.settings.keys()
@@ -136,17 +133,8 @@ def test_a_published_run_with_a_removed_setting_is_verified_compared_and_loaded(
         registry.resolve("mediator", "KeyInBox", 0, load_checkpoint(trained).spec.settings)
 
 
-@pytest.mark.parametrize("version", sorted(ROOT.glob("results/1.1.0-*")), ids=lambda version: version.name)
-def test_every_published_run_of_1_1_has_a_name_of_its_own_today(version):
-    names, runs = storage.read_json(version / manifests.NAMES), manifests.check_runs(version)
-    assert names.keys() == {manifest["hash"] for manifest in runs.values()}
-    assert len({manifests.name_of(folder, manifest) for folder, manifest in runs.items()}) == len(runs)
-    for folder, manifest in runs.items():
-        assert manifests.changed_settings(folder, manifest).keys() <= manifest["settings"].keys()
-
-
-def test_a_run_folder_near_the_root_of_the_file_system_is_read():
-    manifest = {"hash": "0" * 16}
-    for folder in (Path("/run"), Path("/tmp/run"), Path("run")):
-        assert manifests.name_of(folder, manifest) == "0" * 16
-        assert manifests.changed_settings(folder, manifest) is None
+@pytest.mark.parametrize("folder", sorted(ROOT.glob("results/1.1.0-*")), ids=lambda folder: folder.name)
+def test_every_published_run_has_a_name_of_its_own_and_says_what_it_was_asked_for(folder):
+    runs = Version(folder).runs()
+    assert len({run["hash"] for run in runs}) == len({run["name"] for run in runs}) == len(runs)
+    assert all(run["changed"].keys() <= run["settings"].keys() for run in runs)

@@ -4,13 +4,15 @@ import json
 import shutil
 from pathlib import Path
 
+import made_up
 import pytest
 from scipy.stats import hypergeom
 
 import groundlab
 from groundlab import lab
-from groundlab.core import git, seals, sources, storage
+from groundlab.core import git, sources, storage
 from groundlab.core.errors import GroundlabError
+from groundlab.core.versions import Version
 from groundlab.lab import run_folder, verify, versions
 from groundlab.lab.plan import outcome_of
 
@@ -32,24 +34,15 @@ def made(tmp_path_factory, forget_root):
         for run in plan.runs:
             lab.execute_run(run.spec, plan.folder_of(run))
         folder = versions.begin_version(plan)
-        versions.collect(plan, folder)
-        yield plan, versions.finish_version(plan, folder, {}, "groundlab reproduce")
+        versions.make_version(plan, folder, {}, "groundlab reproduce")
+        yield plan, versions.finish_version(plan, folder)
     forget_root()
 
 
 @pytest.fixture
-def version(made, tmp_path) -> Path:
+def version(made, tmp_path) -> Version:
     """A copy of the version to change."""
-    return shutil.copytree(made[1], tmp_path / made[1].name)
-
-
-def test_collecting_copies_records_never_checkpoints_and_twice_is_once(made, tmp_path):
-    folder = lab.collect(made[0], tmp_path / "pages")
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    assert {file.name for file in files} == {"config.yaml", "metrics.jsonl", "evaluation.json", "manifest.json"}
-    stamps = [file.stat().st_mtime_ns for file in files]
-    lab.collect(made[0], tmp_path / "pages")
-    assert [file.stat().st_mtime_ns for file in files] == stamps
+    return Version(shutil.copytree(made[1], tmp_path / made[1].name))
 
 
 def test_a_version_is_named_by_package_scale_date_and_commit_and_by_changes_since(made):
@@ -78,45 +71,39 @@ def test_a_version_is_out_of_date_when_a_language_model_that_ships_was_trained_a
     assert len(digests) == 2
 
 
-def test_the_manifest_says_where_every_number_came_from(made):
-    manifest = storage.read_json(made[1] / "manifest.json")
-    assert manifest["git"]["dirty"] is False
-    assert manifest["totals"]["runs"] == 6 and manifest["totals"]["failed"] == 0
-    assert "configs/mediator/quick.yaml" in manifest["inputs"]
-    assert {"numpy", "groundlab"} <= manifest["packages"].keys()
-    assert {"cpu", "vector_flags", "blas", "held_to", "cores", "memory_gib", "gpu"} == manifest["hardware"].keys()
-    run = manifest["runs"][0]
+def test_a_version_says_where_every_number_came_from(version):
+    facts = version.facts
+    assert facts["git"]["dirty"] is False
+    assert facts["totals"]["finished"] == 6 and facts["totals"]["failed"] == 0
+    assert "configs/mediator/quick.yaml" in facts["inputs"]
+    run = version.runs()[0]
+    for origin in (facts, run):
+        assert {"numpy", "torch", "groundlab"} <= origin["packages"].keys()
+        assert {"cpu", "vector_flags", "blas", "held_to", "cores", "memory_gib", "gpu"} == origin["hardware"].keys()
     assert (run["label"], run["status"], run["error"]) == ("always-SimpleDoorKey-s0", "finished", None)
     assert run["cpu_seconds"] > 0 and run["peak_memory_mib"] > 0
 
 
-def _falsified(folder):
-    """Another evaluation, sealed anew: what only running again can tell."""
-    evaluations = storage.read_json(folder / "evaluation.json")
-    evaluations[0]["mean"]["steps"] += 1
-    storage.write_json(folder / "evaluation.json", evaluations)
-    manifest = storage.read_json(folder / "manifest.json")
-    storage.write_json(folder / "manifest.json", seals.sealed({**manifest, "records": seals.digests_of(folder)}))
-    return storage.read_json(folder / "manifest.json")["seal"]
+def _falsify(version: Version, method: str) -> Version:
+    """Another evaluation of a method's runs, with its digest: what only running again can tell."""
 
+    def change(run, records):
+        if run["method"] == method:
+            evaluations = json.loads(records["evaluation.json"])
+            evaluations[0]["mean"]["steps"] += 1
+            records["evaluation.json"] = json.dumps(evaluations).encode()
 
-def _falsify(version, label):
-    """Falsify a run of a version, as somebody would who seals all of it anew."""
-    (folder,) = (version / "mediator" / "runs").glob(f"{label}-*")
-    seal, manifest = _falsified(folder), storage.read_json(version / "manifest.json")
-    for run in manifest["runs"]:
-        run["seal"] = seal if run["folder"].endswith(folder.name) else run["seal"]
-    storage.write_json(version / "manifest.json", seals.sealed(manifest))
+    made_up.rewrite(version.folder, change)
+    return Version(version.folder)
 
 
 def test_a_number_draws_the_same_runs_each_time_and_another_number_others(version):
-    samples = {number: [f.name for f, _ in verify.draw(version, 3, number, 999).drawn] for number in range(6)}
-    again = {number: [f.name for f, _ in verify.draw(version, 3, number, 999).drawn] for number in range(6)}
+    samples = {number: [run["name"] for run in verify.draw(version, 3, number, 999).drawn] for number in range(6)}
+    again = {number: [run["name"] for run in verify.draw(version, 3, number, 999).drawn] for number in range(6)}
     assert samples == again and len(set(map(tuple, samples.values()))) > 1
 
 
-def test_an_honest_version_is_equal_to_the_byte_packed_or_not_and_a_falsified_run_is_found(version, tmp_path):
-    versions.pack_records(version)
+def test_an_honest_version_is_equal_to_the_byte(version, tmp_path):
     honest = verify.verify(verify.draw(version, 2, 1, 999), tmp_path / "scratch", 1)
     assert (len(honest.equal), honest.differing, honest.failed, honest.changed) == (2, [], [], 0)
     assert honest.lines()[:2] == ["2 of 2 drawn runs are equal to the byte", "2 of them ran now"]
@@ -126,7 +113,7 @@ def test_finished_runs_in_the_scratch_store_are_no_evidence_unless_the_call_was_
     made, version, tmp_path, monkeypatch
 ):
     plan, scratch, sample = made[0], tmp_path / "scratch", verify.draw(version, 2, 1, 999)
-    runs = [run for run in plan.runs if any(run.hash[:8] in folder.name for folder, _ in sample.drawn)]
+    runs = [run for run in plan.runs if any(run.hash == stored["hash"] for stored in sample.drawn)]
     for run in runs:
         shutil.copytree(plan.folder_of(run), run_folder.path_of(scratch, run.hash))
     assert verify.verify(sample, scratch, 1).lines()[1] == "2 of them ran now"
@@ -140,22 +127,23 @@ def test_finished_runs_in_the_scratch_store_are_no_evidence_unless_the_call_was_
 
 
 @pytest.mark.parametrize(("settings", "faults"), [({}, 1), ({"device": "cpu"}, 0)], ids=["a rule", "a model"])
-def test_no_rounding_explains_a_run_that_trains_nothing(version, settings, faults):
+def test_no_rounding_explains_a_run_that_trains_nothing(version, settings, faults, tmp_path):
     """The command's exit code is 1 then, as for a run that was made where rounding is the same."""
-    (folder,) = (version / "mediator" / "runs").glob("always-*")
-    fresh = shutil.copytree(folder, version / "fresh")
-    _falsified(folder)
-    manifest = {**storage.read_json(folder / "manifest.json"), "rounding": "0" * 16}
-    storage.write_json(folder / "manifest.json", seals.sealed(manifest))
-    drawn = [(folder, {**manifest, "settings": {**manifest["settings"], **settings}})]
-    result = verify.Verification(verify.Sample(version, drawn, 1, 0), same_rounding=False)
-    verify._compare(result, folder, fresh)
+    (run,) = (run for run in version.runs() if run["method"] == "always")
+    fresh = tmp_path / "fresh"
+    for name in run["records"]:
+        storage.write_atomic(fresh / name, version.read(run, name))
+    storage.write_json(fresh / "manifest.json", run)
+    (stored,) = (run for run in _falsify(version, "always").runs() if run["method"] == "always")
+    stored |= {"rounding": "0" * 16, "settings": {**stored["settings"], **settings}}
+    result = verify.Verification(verify.Sample(Version(version.folder), [stored], 1, 0), same_rounding=False)
+    verify._compare(result, stored, fresh)
     assert (len(result.differing), result.faults) == (1, faults)
     assert ("rounding does not explain 1 of the differing runs" in result.lines()) == bool(faults)
 
 
-def test_a_falsified_run_is_found_though_its_seals_hold(version, tmp_path):
-    _falsify(version, "always-SimpleDoorKey-s0")
+def test_a_falsified_run_is_found_though_its_digests_hold(version, tmp_path):
+    version = _falsify(version, "always")
     found = verify.verify(verify.draw(version, 6, 0, 999), tmp_path / "scratch", 1)
     assert len(found.equal) == 5
     (line,) = found.differing
@@ -173,31 +161,28 @@ def test_runs_that_have_another_name_today_are_counted(version, monkeypatch):
         return "0" * 16 if spec.method in ("always", "on-change") else honest(spec)
 
     monkeypatch.setattr(verify, "hash_run", changed)
-    assert verify.renamed(version) == {"mediator": (2, 6)}
     assert verify.names_line(version).endswith("makes them anew: 2 of 6 of mediator")
     monkeypatch.setattr(verify, "hash_run", lambda spec: changed(spec.model_copy(update={"method": "never"})))
-    assert verify.renamed(version) == {"mediator": (6, 6)}, "what cannot be named has no name"
+    assert verify.names_line(version).endswith("6 of 6 of mediator"), "what cannot be named has no name"
 
 
 def test_another_rounding_is_told_and_the_evaluations_are_shown(version, tmp_path):
     sample = verify.draw(version, 1, 0, 999)
-    folder, manifest = sample.drawn[0]
-    sample.drawn[0] = folder, manifest | {"rounding": "0" * 16}
+    sample.drawn[0] |= {"rounding": "0" * 16}
     found = verify.verify(sample, tmp_path / "scratch", 1)
     assert "rounds differently" in "\n".join(found.lines()) and "confidence" not in "\n".join(found.lines())
 
 
 def test_settings_that_this_code_does_not_know_are_a_failure_with_its_reason(version, tmp_path):
     sample = verify.draw(version, 1, 0, 999)
-    folder, manifest = sample.drawn[0]
-    sample.drawn[0] = folder, manifest | {"settings": {"no_such": 1}, "changed": {"no_such": 1}}
+    sample.drawn[0] |= {"settings": {"no_such": 1}, "changed": {"no_such": 1}}
     found = verify.verify(sample, tmp_path / "scratch", 1)
     assert not found.equal and "no_such" in found.failed[0]
 
 
 @pytest.mark.parametrize(("total", "drawn", "misses"), [(200, 10, 0), (200, 10, 1), (6, 6, 0), (6, 6, 2), (50, 20, 0)])
-def test_the_bound_is_the_largest_number_that_is_not_unlikely(total, drawn, misses, tmp_path):
-    sample = verify.Sample(tmp_path, [(tmp_path, {})] * drawn, total, 0)
+def test_the_bound_is_the_largest_number_that_is_not_unlikely(total, drawn, misses, version):
+    sample = verify.Sample(version, [{}] * drawn, total, 0)
     found = verify.Verification(sample, True, ["x"] * (drawn - misses), ["y"] * misses)
     bound = found.bound()
     assert hypergeom.cdf(misses, total, bound, drawn) > 0.05

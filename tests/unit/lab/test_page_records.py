@@ -15,7 +15,7 @@ from groundlab import lab
 from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.core.run import Run, RunSpec, load_checkpoint
-from groundlab.lab import page_records, run_copy, versions
+from groundlab.lab import kept, page_records
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.learning import checkpoints
@@ -31,7 +31,7 @@ def trained(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("trained") / "run"
     registry.execute(Run(folder, SPEC))
     storage.write_atomic(folder / "knowledge" / "code-final.py", "def compute_reward(): ...")
-    storage.write_atomic(folder / "knowledge" / "large", bytes(run_copy.KEPT_BYTES + 1))
+    storage.write_atomic(folder / "knowledge" / "large", bytes(kept.KEPT_BYTES + 1))
     return folder
 
 
@@ -40,8 +40,8 @@ def planned(keep: tuple[str, ...], spec: RunSpec = SPEC) -> PlannedRun:
 
 
 def kept_in(home: Path, trained: Path) -> Path:
-    run = planned(("weights", "knowledge"))
-    run_copy.copy_kept(run, trained, home / versions.run_name(run))
+    (trained / "manifest.json").write_text("{}")
+    kept.keep(planned(("weights", "knowledge")), trained, home / "mediator" / "runs" / "kept")
     return home
 
 
@@ -55,11 +55,11 @@ def test_an_agent_of_a_version_plays_as_the_run_did_and_holds_nothing_to_train_w
 
 
 def test_large_weights_are_halved_without_their_value_head_and_still_load(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_copy, "FULL_PRECISION_BYTES", 0)
+    monkeypatch.setattr(kept, "FULL_PRECISION_BYTES", 0)
     network = torch.nn.ModuleDict({"body": torch.nn.Linear(3, 2), "value_head": torch.nn.Linear(3, 1)})
     before = {name: values.clone() for name, values in network.state_dict().items()}
     files = checkpoints.pack(network, torch.optim.Adam(network.parameters()), {})
-    small = run_copy._small(files["network.safetensors"])
+    small = kept._small(files["network.safetensors"])
     kinds = {name: values.dtype for name, values in load(small).items()}
     assert kinds == {"body.weight": np.float16, "body.bias": np.float16}
     torch.nn.init.zeros_(network["body"].weight)
@@ -90,12 +90,9 @@ def test_where_nothing_is_kept_the_loader_names_the_fix(tmp_path, monkeypatch):
 
 @pytest.fixture
 def published(tmp_path, laboratory) -> Plan:
-    """A results folder whose reference names a version with one packed run; the plan's own store is empty."""
+    """A results folder whose reference names a version with one run; the plan's own store is empty."""
     home, spec = tmp_path / "results", laboratory.spec
-    folder = home / "1.0.0-quick-x" / "mediator" / "runs" / f"{spec.label}-00000000"
-    laboratory.run(folder)
-    (folder / ".lock").unlink()
-    versions.pack_records(folder.parents[2])
+    made_up.store_run(home / "1.0.0-quick-x", "mediator", spec.method, spec.world, spec.seed, {"rule": []})
     storage.write_json(home / "reference.json", {"mediator": {"quick": "1.0.0-quick-x"}})
     return Plan("quick", (SimpleNamespace(paper="mediator"),), (planned((), spec),), home)  # type: ignore[arg-type]
 
@@ -103,7 +100,6 @@ def published(tmp_path, laboratory) -> Plan:
 def test_a_notebook_shows_the_published_version_and_trains_nothing(published):
     home, given = published.results, {"results": published.results}
     assert lab.version("mediator", "quick", **given) == home / "1.0.0-quick-x"
-    made_up.seal_version(home / "1.0.0-quick-x")
     assert lab.version("mediator", "quick", folder=home / "1.0.0-quick-x") == home / "1.0.0-quick-x"
     assert not (home / ".runs").exists()
 
@@ -140,7 +136,6 @@ def test_reproduce_looks_once_and_first_whether_it_can_write(tmp_path, dry):
     ],
 )
 def test_a_parameter_that_is_wrong_or_without_effect_is_one_line(given, line, published):
-    made_up.seal_version(published.results / "1.0.0-quick-x")
     given = {"scale": "quick", "results": published.results, **given}
     if "folder" in given:
         given["folder"] = published.results / given["folder"]

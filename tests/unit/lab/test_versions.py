@@ -1,7 +1,6 @@
-"""Versions of the results and their seals: assembled, killed on the way, found, taken over, published, compared."""
+"""Versions of the results: assembled, killed on the way, found, taken over, published, compared."""
 
 import dataclasses
-import json
 import os
 import shutil
 import signal
@@ -12,9 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from groundlab.core import manifests, seals, storage
+from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
-from groundlab.lab import comparison, run_copy, run_folder, versions
+from groundlab.core.versions import Version
+from groundlab.lab import comparison, run_folder, versions
 from groundlab.lab.config import Estimate
 from groundlab.lab.plan import Plan, PlannedRun
 from groundlab.report import judging, records
@@ -32,7 +32,7 @@ def store(laboratory, tmp_path_factory) -> Path:
     for seed in range(SEEDS):
         laboratory.spec = laboratory.spec.model_copy(update={"seed": seed})
         facts = laboratory.run(folder := run_folder.path_of(home, f"{seed:016x}"))
-        storage.write_json(folder / "manifest.json", seals.sealed({**facts, "git": CLEAN}))
+        storage.write_json(folder / "manifest.json", {**facts, "git": CLEAN})
     return home
 
 
@@ -49,30 +49,36 @@ def plan(laboratory, store, tmp_path, monkeypatch) -> Plan:
     return Plan("quick", (experiment,), runs, tmp_path / "results")  # type: ignore[arg-type]
 
 
-def assemble(plan: Plan) -> Path:
+def assemble(plan: Plan, **facts) -> Path:
+    """A version of a plan, of committed code or of what is said otherwise."""
     folder = versions.begin_version(plan)
-    versions.collect(plan, folder)
-    versions.describe_version(plan, folder, {}, "groundlab reproduce")
-    return versions.finish_version(plan, folder, {}, "groundlab reproduce")
-
-
-def clean(version: Path, **facts) -> Path:
-    """Say that a version is of committed code, or something else of it, and seal it again."""
-    new = {**manifests.read_version(version), "git": CLEAN, **facts}
-    storage.write_json(version / "manifest.json", seals.sealed(new))
-    return version
+    versions.make_version(plan, folder, {}, "groundlab reproduce")
+    version = Version(folder)
+    storage.write_json(folder / "version.json", {**version.facts, "git": CLEAN, **facts})
+    return versions.finish_version(plan, folder)
 
 
 def contents(version: Path) -> dict[str, bytes]:
     """Every file of the runs of a version."""
-    return {str(file.relative_to(version)): file.read_bytes() for file in version.glob("*/runs/*/*")}
+    return {str(file.relative_to(version)): file.read_bytes() for file in version.glob("*/runs/*")}
 
 
 def hurt(version: Path) -> Path:
-    """One bit of one record, its size as before."""
-    file = next(version.glob("mediator/runs/*-s1-*/evaluation.json"))
-    file.write_bytes(file.read_bytes().replace(b"3", b"4"))
+    """Other bytes in the place of a record."""
+    (file,) = version.glob("mediator/runs/always-*.zip")
+    file.write_bytes(file.read_bytes()[:-100])
     return file
+
+
+def alter(folder: Path, **facts) -> None:
+    """Give a stored run another evaluation and other facts."""
+    evaluations = storage.read_json(folder / "evaluation.json")
+    evaluations[0]["mean"]["success"] = 0.5
+    storage.write_json(folder / "evaluation.json", evaluations)
+    records = run_folder._digests_of(folder)
+    storage.write_json(
+        folder / "manifest.json", {**storage.read_json(folder / "manifest.json"), "records": records, **facts}
+    )
 
 
 def test_a_version_that_was_made_from_other_runs_is_not_found(plan, tmp_path):
@@ -83,9 +89,7 @@ def test_a_version_that_was_made_from_other_runs_is_not_found(plan, tmp_path):
     assert versions.find_version(clone) is None
     versions.take_finished(clone, version)
     assert versions.find_version(clone) == clone.results / version.name
-    run = clone.folder_of(clone.runs[0])
-    again = {**json.loads((run / "manifest.json").read_text()), "wall_seconds": 9.0}
-    storage.write_json(run / "manifest.json", seals.sealed(again))
+    alter(clone.folder_of(clone.runs[0]))
     assert versions.find_version(clone) is None, "one of its runs was made again since"
 
 
@@ -98,44 +102,38 @@ def test_a_version_that_git_tracks_is_not_found(plan):
     assert versions.find_version(plan) is None
 
 
-def test_a_damaged_version_is_told_and_another_one_is_made(plan, capsys):
-    version = assemble(plan)
-    file = hurt(version)
-    assert versions.find_version(plan) is None
-    assert f"{file} has changed since it was written" in capsys.readouterr().err
-    second = assemble(plan)
-    assert versions.find_version(plan) == second != version
-
-
-def test_a_damaged_run_of_the_store_is_neither_collected_nor_counted_as_finished(plan, tmp_path):
-    (plan.folder_of(plan.runs[1]) / "evaluation.json").write_text("[]")
+def test_a_run_of_the_store_with_a_damaged_record_is_not_finished_or_refused(plan):
+    file = plan.folder_of(plan.runs[1]) / "evaluation.json"
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b"3", b"4"))
+    with pytest.raises(GroundlabError, match=r"evaluation\.json has changed since it was written; delete"):
+        assemble(plan)
+    file.write_text("[]")
     assert plan.pending() == [plan.runs[1]]
-    folder = versions.collect(plan, tmp_path / "pages")
-    assert len(list(folder.glob("mediator/runs/*"))) == SEEDS - 1
-    manifest = versions.version_manifest(plan, "v", {}, "groundlab reproduce")
-    assert [run["status"] for run in manifest["runs"]] == ["finished", "missing", "finished"]
+    planned = Version(assemble(plan)).planned
+    assert [run["status"] for run in planned] == ["finished", "missing", "finished"]
 
 
 def _of_a_failed_run(plan: Plan) -> Path:
     file = plan.folder_of(plan.runs[0]) / "manifest.json"
-    storage.write_json(file, seals.sealed({**storage.read_json(file), "status": "failed", "error": "broken"}))
-    version = clean(assemble(plan))
-    assert manifests.read_version(version)["runs"][0]["error"] == "broken"
+    storage.write_json(file, {**storage.read_json(file), "status": "failed", "error": "broken"})
+    version = assemble(plan)
+    assert Version(version).planned[0]["error"] == "broken"
     return version
 
 
 def _changed(**facts):
-    return lambda plan: clean(assemble(dataclasses.replace(plan, **facts)))
+    return lambda plan: assemble(dataclasses.replace(plan, **facts))
 
 
 REFUSED = {
-    "damaged": (lambda plan: hurt(clean(assemble(plan))).parents[3], r"evaluation\.json has changed"),
+    "damaged": (lambda plan: hurt(assemble(plan)).parents[2], r"\.zip is damaged or missing; git checkout"),
     "with a failed run": (_of_a_failed_run, "1 failed runs"),
     "a smoke result": (_changed(scale="smoke"), "never published"),
     "of an experiment alone": (_changed(alone=("row",)), "holds the experiment row alone"),
     "of some methods": (_changed(part=True), "holds a part of its paper"),
-    "of uncommitted code": (lambda plan: clean(assemble(plan), git={**CLEAN, "dirty": True}), "uncommitted code"),
-    "of unknown code": (lambda plan: clean(assemble(plan), git={**CLEAN, "dirty": None}), "or git could not say"),
+    "of uncommitted code": (lambda plan: assemble(plan, git={**CLEAN, "dirty": True}), "uncommitted code"),
+    "of unknown code": (lambda plan: assemble(plan, git={**CLEAN, "dirty": None}), "or git could not say"),
 }
 
 
@@ -148,7 +146,7 @@ def test_what_is_no_whole_version_is_not_published(what, plan):
 
 
 def test_publishing_names_the_version_per_paper_and_scale_and_an_unknown_one_is_answered_with_the_nearest(plan):
-    version = clean(assemble(plan))
+    version = assemble(plan)
     assert storage.read_json(versions.publish(version.name, plan.results)) == {"mediator": {"quick": version.name}}
     with pytest.raises(GroundlabError, match=f"did you mean '{version.name}'"):
         versions.publish(version.name[:-1], plan.results)
@@ -163,8 +161,8 @@ def test_a_version_with_a_run_of_uncommitted_code_is_not_published(plan, dirty):
         manifest["git"] = {**CLEAN, "dirty": dirty}
     else:
         manifest["history"].insert(0, {**manifest["history"][0], "git": {**CLEAN, "dirty": True}})
-    storage.write_json(file, seals.sealed(manifest))
-    version = clean(assemble(plan))
+    storage.write_json(file, manifest)
+    version = assemble(plan)
     with pytest.raises(GroundlabError, match=r"1 runs of .*-s1-.* were made from uncommitted code"):
         versions.publish(version.name, plan.results)
     storage.write_json(plan.results / "reference.json", {"mediator": {"quick": version.name}})
@@ -179,7 +177,7 @@ def test_runs_are_taken_over_from_a_whole_version_only_with_what_it_keeps_of_the
     assert versions.take_finished(fresh, version) == SEEDS and fresh.pending() == []
     assert (fresh.folder_of(first) / "knowledge" / "labels.json").read_bytes() == b"[1]"
     hurt(version)
-    with pytest.raises(GroundlabError, match=r"evaluation\.json has changed"):
+    with pytest.raises(GroundlabError, match="is damaged or missing"):
         versions.take_finished(dataclasses.replace(plan, results=tmp_path / "third"), version)
 
 
@@ -187,14 +185,11 @@ def test_compare_says_1_for_another_result_and_2_for_damage(plan, tmp_path, grou
     version = assemble(plan)
     shutil.copytree(version, other := tmp_path / "other")
     assert groundlab("compare", plan.results, other)[0] == 0
-    hurt(other)
-    code, out, error = groundlab("compare", plan.results, other)
-    assert code == 2 and (out + error).count("\n") == 1 and "evaluation.json has changed" in error
-    store = run_folder.path_of(plan.results, plan.runs[1].hash)
-    (store / "evaluation.json").write_text("[]")
-    manifest = {**json.loads((store / "manifest.json").read_text()), "records": seals.digests_of(store)}
-    storage.write_json(store / "manifest.json", seals.sealed(manifest))
+    alter(plan.folder_of(plan.runs[1]))
     assert groundlab("compare", plan.results, version)[0] == 1
+    (other / "version.json").write_text("{")
+    code, out, error = groundlab("compare", plan.results, other)
+    assert code == 2 and (out + error).count("\n") == 1 and "version.json is damaged" in error
 
 
 def test_a_run_without_a_counterpart_is_named_by_what_it_is(plan, tmp_path):
@@ -213,26 +208,17 @@ def test_of_two_runs_of_one_spec_the_one_of_the_published_name_is_compared_and_t
     """A store that lived through a change of code; without a common name the newest of today's code is taken."""
     shutil.copytree(plan.results, published := tmp_path / "published")
     run, old = plan.folder_of(plan.runs[0]), run_folder.path_of(plan.results, earlier)
-    reseal(shutil.copytree(run, old), hash=earlier, history=[{"started": "2020", "sources": "older"}])
+    alter(shutil.copytree(run, old), hash=earlier, history=[{"started": "2020", "sources": "older"}])
     for one, other in ((plan.results, published), (published, plan.results)):
         found = comparison.compare(one, other)
         assert (len(found.equal), found.differing) == (SEEDS, []) and [each.split("(")[1] for each in found.others] == [
             f"{earlier})"
         ]
     assert "1 further runs of these settings, by other code, were not compared" in found.summary()
-    reseal(run_folder.path_of(published, plan.runs[0].hash), hash="a" * 16)
+    alter(run_folder.path_of(published, plan.runs[0].hash), hash="a" * 16)
     (unlike,) = comparison.compare(plan.results, published).differing
     assert comparison.compare(plan.results, published).others == [f"{plan.runs[0].label} ({earlier})"]
     assert not unlike.same_name
-
-
-def reseal(folder: Path, **facts) -> None:
-    """Write another evaluation and other facts of a run, and seal both."""
-    evaluations = storage.read_json(folder / "evaluation.json")
-    evaluations[0]["mean"]["success"] = 0.5
-    storage.write_json(folder / "evaluation.json", evaluations)
-    manifest = {**storage.read_json(folder / "manifest.json"), "records": seals.digests_of(folder), **facts}
-    storage.write_json(folder / "manifest.json", seals.sealed(manifest))
 
 
 def test_a_difference_is_rounding_other_code_or_a_fault(plan, tmp_path):
@@ -240,16 +226,16 @@ def test_a_difference_is_rounding_other_code_or_a_fault(plan, tmp_path):
     shutil.copytree(plan.results, published := tmp_path / "published")
     rounding, other, fault = (run_folder.path_of(published, run.hash) for run in plan.runs)
     here = storage.read_json(rounding / "manifest.json")["hardware"]
-    reseal(rounding, hardware={**here, "cpu": "Another CPU (family 1, model 2)"}, rounding="0" * 16)
-    reseal(other, hash="0" * 16)
-    reseal(fault, hardware={**here, "cpu": "A CPU that rounds alike (family 1, model 3)"})
+    alter(rounding, hardware={**here, "cpu": "Another CPU (family 1, model 2)"}, rounding="0" * 16)
+    alter(other, hash="0" * 16)
+    alter(fault, hardware={**here, "cpu": "A CPU that rounds alike (family 1, model 3)"})
     found = comparison.compare(plan.results, published)
     assert [each.label.partition(" ")[0] for each in found.faults] == ["always-SimpleDoorKey-s2"]
     count, *causes = found.summary()
     assert count == "0 runs are equal to the byte, 3 differ"
     words = ("rounded differently", "other packages, inputs or behaviour", "that is a fault")
     assert all(word in cause for word, cause in zip(words, causes, strict=True)) and "there Another CPU" in causes[0]
-    assert "1 of these are trained" in causes[0], "the counting learner logs its steps as a training does"
+    assert "0 of these are trained" in causes[0], "a rule learns nothing"
 
 
 A_CLAIM = Claim.model_validate(
@@ -265,7 +251,7 @@ def test_a_version_is_compared_with_what_is_published_of_its_papers(plan, capsys
     storage.write_json(plan.results / "reference.json", {"mediator": {"quick": published.name}})
     assert comparison.beside_published(published, ["mediator"], "quick") is None, "the published one itself"
     version = assemble(plan)
-    claim = {"id": "a", "paper": "mediator", "verdict": "reproduced", "readable": {"here": "steps 3.00"}}
+    claim = {"id": "a", "paper": "mediator", "verdict": "supported", "readable": {"here": "steps 3.00"}}
     storage.write_json(published / "claims.json", [claim])
     made = judging.judge_claim(A_CLAIM, records.load(version, "mediator"))
     storage.write_json(version / "claims.json", [made.as_json()])
@@ -283,7 +269,7 @@ def test_a_version_is_compared_with_what_is_published_of_its_papers(plan, capsys
 def test_a_difference_without_a_cause_makes_the_exit_code_1(plan, capsys):
     published = assemble(plan)
     storage.write_json(plan.results / "reference.json", {"mediator": {"quick": published.name}})
-    reseal(plan.folder_of(plan.runs[0]))
+    alter(plan.folder_of(plan.runs[0]))
     version = assemble(plan)
     found = comparison.beside_published(version, ["mediator"], "quick")
     storage.write_json(version / "claims.json", [])
@@ -304,20 +290,32 @@ def _killed_at(number: int):
     return rename
 
 
-# 3 runs of 4 files, the manifest twice, the folder: 15 renames
-@pytest.mark.parametrize("number", [1, 5, 13, 14, 15])
+# one archive, version.json twice, the folder: 4 renames
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_a_version_killed_while_it_is_put_together_ends_with_the_same_bytes(number, plan, in_children, monkeypatch):
+    whole = contents(versions.make_version(plan, plan.results / "whole", {}, "").folder)
+    shutil.rmtree(plan.results / "whole")
+
+    def make() -> Path:
+        folder = versions.begin_version(plan)
+        versions.make_version(plan, folder, {}, "")
+        return versions.finish_version(plan, folder)
+
     with monkeypatch.context() as patch:
         rename = _killed_at(number)
         patch.setattr(Path, "replace", lambda source, target: rename("file", source, target))
         patch.setattr(os, "rename", lambda source, target: rename("folder", source, target))
-        assert in_children(lambda: assemble(plan)) == [signal.SIGKILL]
+        assert in_children(make) == [signal.SIGKILL]
     assert versions.find_version(plan) is None, "half a version is none"
-    version = assemble(plan)
-    stored = {
-        f"{versions.run_name(run)}/{name}": (plan.folder_of(run) / name).read_bytes()
-        for run in plan.runs
-        for name in run_copy.COLLECTED
-    }
-    assert contents(version) == stored and len(manifests.check_runs(version)) == SEEDS
+    version = make()
+    assert contents(version) == whole and len(Version(version).runs()) == SEEDS
+    for run, stored in zip(Version(version).runs(), plan.runs, strict=True):
+        assert Version(version).read(run, "metrics.jsonl") == (plan.folder_of(stored) / "metrics.jsonl").read_bytes()
     assert not list(plan.results.glob(".assembling-*")) and not list(version.rglob("*.tmp"))
+
+
+def test_a_variant_that_did_not_change_is_the_same_file_in_the_next_version(plan):
+    first, folder = assemble(plan), plan.folder_of(plan.runs[0])
+    manifest = storage.read_json(folder / "manifest.json")
+    storage.write_json(folder / "manifest.json", {**manifest, "wall_seconds": 9.0})
+    assert contents(assemble(plan)) == contents(first) and len(contents(first)) == 1

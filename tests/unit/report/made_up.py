@@ -1,9 +1,9 @@
 """Records of a whole plan, made up without training: the files, policies, rows and metrics that each method writes.
 
-    write_version(plan, folder)               # <folder>/<paper>/runs/<label>-<hash8>/{config.yaml, metrics.jsonl, ...}
+    write_version(plan, folder)               # a version of the runs of a plan
     write_store(plan)                         # the same runs as finished ones of the plan's own store
-    store_run(folder, "glam", "drrn", world, 0, evaluations, metrics)    # one run, with records that a test chooses
-    seal_run(place), seal_version(folder)     # the manifests of records that a test has written itself
+    store_run(folder, "glam", "drrn", world, 0, evaluations, metrics)    # one more run, with records of the test's own
+    rewrite(folder, change, **facts)          # the version again, with other facts, runs or records
     evaluations, metrics = records_of(spec)   # those of one run
 
 Numbers are plausible and mean nothing. They depend on a run's method, world, seed and settings alone, so they stay when
@@ -12,17 +12,19 @@ shape against that of published runs.
 """
 
 import json
+import shutil
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import yaml
 
 from groundlab import worlds
-from groundlab.core import seals
-from groundlab.core.storage import digest_json
+from groundlab.core import storage
+from groundlab.core.storage import digest_bytes, digest_json
+from groundlab.core.versions import Scale, Version, is_version
 from groundlab.papers import registry
 from groundlab.report.claims import Claim
 
@@ -35,7 +37,6 @@ TEXT = "You see a wall 6 steps forward\nYou see a green key 1 step right and 2 s
 FIELDS = ("grid", "image", "direction", "mission", "reward", "end")  # that `facts` compares
 
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml, where it was built in
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Record = dict[str, Any]
 Made = tuple[list[Record], list[Record]]  # evaluations, metrics
@@ -46,26 +47,43 @@ MACHINE |= {"hardware": {}, "inputs": {}}
 MANIFEST: Record = {"status": "finished", "error": None, "history": [], **MACHINE}
 MANIFEST |= {"wall_seconds": 2.5, "cpu_seconds": 2.0, "peak_memory_mib": 100.0}
 VERSION: Record = {"command": "groundlab reproduce", "created": "2026-01-01T00:00:00+00:00", "alone": [], **MACHINE}
-VERSION |= {"plan_digest": "0" * 64}
+VERSION |= {"plan_digest": "0" * 64, "notebooks": {}}
+Change = Callable[[Record, dict[str, bytes]], object]
+"""Changes the facts and records of a run; one that returns False leaves it out."""
 
 
 def write_version(plan: Any, folder: Path) -> Path:
-    """The runs of a plan as a results folder holds them; returns the folder."""
-    for run in plan.runs:
-        _write_run(run, folder / run.paper / "runs" / f"{run.label}-{run.hash[:8]}")
+    """A version of the runs of a plan; returns the folder."""
+    begin(folder).add(_made(run) for run in plan.runs)
     return folder
 
 
 def write_store(plan: Any) -> None:
     """The runs of a plan as finished ones of its store, so that nothing of it is left to train."""
     for run in plan.runs:
-        _write_run(run, plan.folder_of(run))
+        facts, records = _made(run)
+        for name, content in records.items():
+            storage.write_atomic(plan.folder_of(run) / name, content)
+        storage.write_json(plan.folder_of(run) / "manifest.json", facts)
 
 
-def _write_run(run: Any, place: Path) -> None:
+def _made(run: Any) -> tuple[Record, dict[str, bytes]]:
     spec = run.spec.model_dump()
-    _write_records(place, spec, *records_of(spec))
-    seal_run(place, hash=run.hash, label=run.label, **run.named)
+    named = {"paper": run.paper, "hash": run.hash, "label": run.label, "arm": run.arm, "arm_label": run.arm_label}
+    return _sealed({**MANIFEST, **spec, **named}, _written(spec, *records_of(spec)))
+
+
+def begin(folder: Path, **facts: Any) -> Version:
+    """The version that is there, or a new one without runs."""
+    if is_version(folder):
+        return Version(folder)
+    scale = next((each for each in get_args(Scale) if f"-{each}-" in folder.name), "quick")
+    return Version.begin(folder, {**VERSION, "version": folder.name, "scale": scale, "papers": [], **facts})
+
+
+def _sealed(facts: Record, records: dict[str, bytes]) -> tuple[Record, dict[str, bytes]]:
+    digests = {name: {"bytes": len(each), "sha256": digest_bytes(each)} for name, each in records.items()}
+    return {**facts, "records": digests}, records
 
 
 def store_run(
@@ -78,23 +96,43 @@ def store_run(
     metrics: list[Record] | tuple[Record, ...] = ({"iteration": 1},),
     settings: Record | None = None,
     **facts: Any,
-) -> Path:
-    """Write one run into a version with these records, evaluations whole or as rows by policy; returns its folder."""
+) -> None:
+    """Add one run to a version with these records, evaluations whole or as rows by policy."""
     spec = {"method": method, "world": world, "seed": seed, "settings": settings or {}}
     if isinstance(evaluations, dict):
         evaluations = [{"policy": policy, "mean": {}, "rows": rows} for policy, rows in evaluations.items()]
-    number = digest_json({**spec, "arm": facts.get("arm", "")})[:8]
-    place = folder / paper / "runs" / f"{method}-{world}-s{seed}-{number}"
-    _write_records(place, spec, evaluations, metrics)
-    seal_run(place, **{"wall_seconds": 1.0, **facts})
-    return place
+    named = {
+        "paper": paper,
+        "hash": digest_json({**spec, "arm": facts.get("arm", "")})[:16],
+        "arm": "",
+        "arm_label": "",
+    }
+    run = {**MANIFEST, **named, **spec, "wall_seconds": 1.0, **facts}
+    begin(folder).add([_sealed(run, _written(spec, evaluations, metrics))])
 
 
-def _write_records(place: Path, spec: Record, evaluations: list[Record], metrics: Iterable[Record]) -> None:
-    place.mkdir(parents=True)
-    (place / "config.yaml").write_text(yaml.dump(spec, Dumper=_DUMPER, sort_keys=True))
-    (place / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in metrics))
-    (place / "evaluation.json").write_text(json.dumps(evaluations))
+def rewrite(
+    folder: Path, change: Change = lambda run, records: None, more: Iterable[Record] = (), **facts: Any
+) -> None:
+    """Write a version again, with other facts; more: runs that have not finished."""
+    version = Version(folder)
+    runs = [(run, {name: version.read(run, name) for name in run["records"]}) for run in version.planned]
+    runs = [_sealed(run, records) for run, records in runs if change(run, records) is not False]
+    for paper in {run["paper"] for run in version.planned}:
+        shutil.rmtree(folder / paper / "runs", ignore_errors=True)
+    rest = {key: value for key, value in version.facts.items() if key not in ("origins", "variants")}
+    Version.begin(folder, {**rest, "version": folder.name, **facts}).add([*runs, *((run, {}) for run in more)])
+
+
+def lost(run: Record, **facts: Any) -> Record:
+    """A run that was planned like another one and has not finished."""
+    return {**run, "records": {}, "history": [], **facts}
+
+
+def _written(spec: Record, evaluations: list[Record], metrics: Iterable[Record]) -> dict[str, bytes]:
+    lines = "".join(json.dumps(record) + "\n" for record in metrics)
+    texts = {"config.yaml": yaml.dump(spec, Dumper=_DUMPER, sort_keys=True), "metrics.jsonl": lines}
+    return {name: each.encode() for name, each in {**texts, "evaluation.json": json.dumps(evaluations)}.items()}
 
 
 def claim(paper: str, tolerance: str, **given: Any) -> Claim:
@@ -103,43 +141,16 @@ def claim(paper: str, tolerance: str, **given: Any) -> Claim:
     return Claim.model_validate({**facts, "tolerance": tolerance, **given})
 
 
-def seal_run(place: Path, **facts: Any) -> Record:
-    """Write the manifest of a finished run whose records are there; returns it."""
-    spec = {"settings": {}, **yaml.load((place / "config.yaml").read_text(), _LOADER)}
-    records = {"records": seals.digests_of(place)}
-    manifest = seals.sealed({"hash": "0" * 16, "label": place.name, **spec, **MANIFEST, **records, **facts})
-    (place / "manifest.json").write_text(json.dumps(manifest))
-    return manifest
+def change_rows(changes: Callable[[Record], Record]) -> Change:
+    """For `rewrite`: change each row of the first evaluation of every run by what `changes` says of it."""
 
+    def change(run: Record, records: dict[str, bytes]) -> None:
+        stored = json.loads(records["evaluation.json"])
+        for row in stored[0]["rows"]:
+            row |= changes(row)
+        records["evaluation.json"] = json.dumps(stored).encode()
 
-def change_rows(place: Path, changes: Callable[[Record], Record], **facts: Any) -> None:
-    """Change each row of the first evaluation of a run by what `changes` says of it, and seal the run again."""
-    stored = json.loads((place / "evaluation.json").read_text())
-    for row in stored[0]["rows"]:
-        row |= changes(row)
-    (place / "evaluation.json").write_text(json.dumps(stored))
-    seal_run(place, **facts)
-
-
-def seal_version(folder: Path, **facts: Any) -> Record:
-    """Write the manifest of a version of the runs that are there, as a finished one; returns it."""
-    entries = []
-    for file in sorted(folder.glob("*/runs/*/manifest.json")):
-        run, place = json.loads(file.read_text()), file.parent
-        named = {"paper": place.parent.parent.name, "folder": place.relative_to(folder).as_posix()}
-        named |= {key: run[key] for key in ("arm", "arm_label") if key in run}
-        entries.append({**{key: run[key] for key in _OF_A_RUN}, **named})
-    papers = sorted({entry["paper"] for entry in entries})
-    totals = {"runs": len(entries), "failed": 0}
-    named = {"version": folder.name, "scale": "quick", "papers": papers, "totals": totals, "runs": entries}
-    manifest = seals.sealed({**named, **VERSION, **facts})
-    folder.mkdir(exist_ok=True)
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    return manifest
-
-
-_TIMES = ("wall_seconds", "cpu_seconds", "peak_memory_mib")
-_OF_A_RUN = ("label", "hash", "method", "world", "seed", "settings", "status", "error", "seal", *_TIMES)
+    return change
 
 
 def records_of(spec: Record) -> Made:

@@ -13,20 +13,15 @@ from groundlab.report.style import MARKERS, PlotStyle, with_styles
 ENTRY = {"method": "glam", "worlds": ["W"], "estimate": {"seconds": 1, "megabytes": 1}}
 
 
-def test_the_manifest_of_a_version_names_arms_before_those_of_its_runs(tmp_path):
-    folder = tmp_path / "0.1.0-quick-20260101-abcdef1"
+def test_a_run_is_counted_to_the_arm_that_its_version_names_or_to_its_method(tmp_path):
     world = "BabyAI-Text-GoToLocal-RedBall-S10"
-    place = made_up.store_run(folder, "knowledge", "knowledge", world, 0, [])
+    made_up.store_run(tmp_path, "knowledge", "knowledge", world, 0, [])
 
     def arm() -> list[str]:
-        return load(folder).runs[["arm", "arm_label"]].to_numpy().ravel().tolist()
+        return load(tmp_path).runs[["arm", "arm_label"]].to_numpy().ravel().tolist()
 
-    assert arm() == ["knowledge", ""], "its method, where no manifest names it"
-    made_up.seal_run(place, arm="code", arm_label="")
-    assert arm() == ["code", ""]
-    manifest = made_up.seal_version(folder)
-    (entry,) = manifest["runs"]
-    made_up.seal_version(folder, runs=[entry | {"arm": "code/draw/2", "arm_label": "draw 2"}])
+    assert arm() == ["knowledge", ""], "its method, where nothing names it"
+    made_up.rewrite(tmp_path, lambda run, _: run.update(arm="code/draw/2", arm_label="draw 2"))
     assert arm() == ["code/draw/2", "draw 2"]
 
 

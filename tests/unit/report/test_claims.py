@@ -1,6 +1,5 @@
 """Verdicts: each class of claim holds and misses when it should; the published claims are well formed."""
 
-import json
 import shutil
 from decimal import Decimal
 
@@ -24,7 +23,7 @@ from groundlab.report.judging import (
 )
 from groundlab.report.records import load
 from groundlab.report.statistics import Estimate, in_two_groups, mean_interval
-from groundlab.report.verdicts import Outcome, Verdicts, count_sentence, read_stored, readable_row, statements
+from groundlab.report.verdicts import Outcome, Verdicts, count_sentence, readable_row, statements
 
 ALWAYS = {"method": "always", "world": "SimpleDoorKey", "settings": {"plans": "head"}}
 OURS = {"method": "mediator", "world": "SimpleDoorKey", "policy": "sampled"}
@@ -165,17 +164,6 @@ def test_a_statement_counts_once_by_its_main_row_or_the_first_that_is_tested():
     assert count_sentence(rows[5:]) == ""
 
 
-def test_versions_that_were_judged_with_other_words_are_read_with_todays(tmp_path):
-    words = {"ordering holds": "supported", "cannot tell": "inconclusive", "not reproduced": "contradicted"}
-    words |= {"opposite seen with few seeds": "preliminary", "not run at this scale": "not tested"}
-    old = [{"verdict": each, "published": {}} for each in words]
-    old += [{"verdict": "reproduced", "published": number} for number in ({}, {"steps": "1"})]
-    (tmp_path / "claims.json").write_text(json.dumps(old))
-    read = read_stored(tmp_path)
-    assert [each["verdict"] for each in read] == [*words.values(), "supported", "matches"]
-    assert [each["because"] for each in read] == [each["verdict"] for each in old]
-
-
 def test_a_claim_of_two_metrics_misses_with_either_and_says_which(stored):
     missed = verdict(stored, "exact", published={"steps": "30.01", "success": "100"}, select=ALWAYS)
     assert missed.verdict == "contradicted"
@@ -232,8 +220,7 @@ def test_a_claim_that_cannot_be_judged_is_refused_with_the_reason(tolerance, giv
 def few(stored, tmp_path_factory):
     """Three trainings instead of five."""
     copy = shutil.copytree(stored, tmp_path_factory.mktemp("few") / stored.name)
-    for place in copy.glob("mediator/runs/mediator-*-s[34]-*"):
-        shutil.rmtree(place)
+    made_up.rewrite(copy, lambda run, _: run["method"] != "mediator" or run["seed"] < 3)
     return copy
 
 
@@ -388,10 +375,9 @@ def test_a_row_tells_its_sides_apart_and_shows_their_levels(stored):
 
 
 def test_a_claim_says_how_many_of_its_runs_are_missing(results):
-    stored = made_up.seal_version(results)["runs"]
-    lost = [{**each, "status": "missing", "folder": None, "seal": None} for each in stored if each["seed"] == 4]
-    lost = [{**each, "seed": 5} for each in lost if each["method"] == "mediator"]
-    made_up.seal_version(results, runs=[*stored, *lost])
+    trained = [each for each in load(results).version.runs() if each["method"] == "mediator" and each["seed"] == 4]
+    lost = [made_up.lost(each, status="missing", seed=5) for each in trained]
+    made_up.rewrite(results, more=lost)
     found = verdict(results, "numeric", range={"interactions": ("0", "5")}, select=OURS)
     assert len(lost) > found.missing == 1, "one of them was planned for another world"
     assert found.runs == found.seeds == 5
@@ -407,9 +393,8 @@ def test_a_verdict_says_that_its_seeds_either_learn_or_do_not(results):
     """Two of five seeds fail on all but a tenth of the layouts."""
     given = {"published": {"success": "64"}, "select": OURS, "margin": {"points": "200", "source": "for this test"}}
     assert "two groups" not in verdict(results, "interval", **given).reason
-    for place in (*results.glob("mediator/runs/mediator-*-s3-*"), *results.glob("mediator/runs/mediator-*-s4-*")):
-        label = place.name.rpartition("-")[0]
-        made_up.change_rows(place, lambda row: {"success": row["layout"] < 10}, label=label)
+    fail = made_up.change_rows(lambda row: {"success": row["layout"] < 10})
+    made_up.rewrite(results, lambda run, records: fail(run, records) if run["seed"] > 2 else None)
     found = verdict(results, "interval", **given)
     assert found.verdict == "matches" and "seeds of trained policy fall into two groups" in found.reason
 
@@ -456,6 +441,7 @@ def test_what_was_not_run_is_not_judged(results):
     given = {"published": {"steps": "1"}, "select": absent}
     assert "no finished run of always in KeyInBox" in verdict(results, "exact", **given).reason
     smoke = shutil.copytree(results, results.parent / "0.1.0-smoke-20260101-abcdef1")
+    made_up.rewrite(smoke, scale="smoke")
     here = verdict(smoke, "exact", published={"steps": "30"}, select=ALWAYS)
     assert here.verdict == "not tested" and "this is smoke" in here.reason
     assert here.because == "judged at scale quick, full, paper"
@@ -464,16 +450,9 @@ def test_what_was_not_run_is_not_judged(results):
 
 
 def test_a_claim_whose_runs_failed_says_so_and_is_counted_and_an_exact_one_fails(results):
-    stored = made_up.seal_version(results)["runs"]
-    lost = {
-        **stored[0],
-        "method": "always",
-        "world": "KeyInBox",
-        "folder": None,
-        "seal": None,
-        "error": "out of memory",
-    }
-    made_up.seal_version(results, runs=[*stored, *({**lost, "seed": seed, "status": "failed"} for seed in (0, 1))])
+    run = load(results).version.runs()[0]
+    gone = {"method": "always", "world": "KeyInBox", "status": "failed", "error": "out of memory"}
+    made_up.rewrite(results, more=[made_up.lost(run, **gone, seed=seed) for seed in (0, 1)])
     given = {"published": {"steps": "1"}, "select": {"method": "always", "world": "KeyInBox"}}
     found = verdict(results, "exact", **given)
     assert (found.verdict, found.because, found.missing, found.judged) == ("not tested", "runs failed", 2, False)

@@ -99,7 +99,7 @@ def test_no_block_of_html_is_cut_by_an_empty_line(site):
 
 def test_the_points_of_a_curve_are_the_metrics_of_its_run(everything, site):
     run = next(each for each in everything.runs.values() if each.curves)
-    records = storage.read_lines(run.home / "metrics.jsonl")
+    records = storage.parse_lines(run.version.read(run.facts["manifest"], "metrics.jsonl"), "metrics")
     script = (site / "_static" / "runs" / f"{run.group}.js").read_text()
     data = json.loads(script.removeprefix("const groundlabRuns = ").removesuffix(";\n"))
     assert [each["seed"] for each in data["runs"]] == list(range(5))

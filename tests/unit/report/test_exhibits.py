@@ -1,6 +1,7 @@
 """Tables and figures: what they hold, that equal data gives equal bytes, and that nothing empty is drawn."""
 
 import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -8,9 +9,9 @@ import sys
 import made_up
 import pandas as pd
 import pytest
-import yaml
 from matplotlib import rc_context
 
+from groundlab.core.versions import Version
 from groundlab.papers.mediator import arms
 from groundlab.papers.mediator.arms import all_selectors
 from groundlab.papers.mediator.exhibits import table1
@@ -60,7 +61,10 @@ def test_what_a_version_holds_is_shown_and_what_it_does_not_hold_is_nothing(resu
 
 def test_a_table_holds_nothing_of_another_paper_whatever_runs_stand_beside(results):
     alone = draw("mediator-table1", results).path("csv").read_bytes()
-    shutil.copytree(results / "mediator" / "runs", results / "glam" / "runs")
+    version = Version(results)
+    version.add(
+        ({**run, "paper": "glam"}, {name: version.read(run, name) for name in run["records"]}) for run in version.runs()
+    )
     assert load(results).papers == ["glam", "mediator"]
     assert draw("mediator-table1", results).path("csv").read_bytes() == alone
 
@@ -95,13 +99,14 @@ def test_the_usual_settings_that_exhibits_name_are_the_defaults():
 
 
 def test_an_agent_that_no_figure_knows_has_a_row_a_line_and_a_point_of_its_own(results):
-    (always,) = results.glob("mediator/runs/always-SimpleDoorKey-*")
-    place = shutil.copytree(always, always.with_name("wise"))
-    spec = yaml.safe_load((place / "config.yaml").read_text())
-    spec["settings"]["epsilon"] = 0.2
-    (place / "config.yaml").write_text(yaml.safe_dump(spec))
-    named = {"arm": "wise", "arm_label": "asks wisely"}
-    made_up.change_rows(place, lambda row: {"success": row["layout"] % 4 > 0}, **named)
+    version = Version(results)
+    always = next(run for run in version.runs() if (run["method"], run["world"]) == ("always", "SimpleDoorKey"))
+    rows = [
+        row | {"success": row["layout"] % 4 > 0}
+        for row in json.loads(version.read(always, "evaluation.json"))[0]["rows"]
+    ]
+    named = {"settings": {**always["settings"], "epsilon": 0.2}, "arm": "wise", "arm_label": "asks wisely"}
+    made_up.store_run(results, "mediator", "always", "SimpleDoorKey", 0, {"rule": rows}, **named)
     records = load(results)
     (line,) = [each for each in table1(records).readable.to_dict("records") if each["method"] == "asks wisely"]
     assert line["success"].startswith("75 %") and line["world"] == "SimpleDoorKey"

@@ -19,7 +19,8 @@ from groundlab.report.front_page import (
     publish,
     results_block,
 )
-from groundlab.report.review import linked
+from groundlab.report.records import load
+from groundlab.report.review import linked, render
 from groundlab.report.tables import cells
 
 
@@ -34,9 +35,7 @@ def test_the_page_needs_nothing_from_outside(reviewed):
 
 def test_the_page_links_to_every_executed_notebook_in_their_order(results):
     names = ["02_mediator.ipynb", "04_more.ipynb", "05_most.ipynb"]
-    for name in reversed(names):
-        (home := results / "mediator" / "executed").mkdir(exist_ok=True)
-        (home / name).write_text("{}")
+    made_up.rewrite(results, notebooks={"mediator": names})
     links = re.findall(r"""href="([^"#]*\.ipynb)">([^<]*)<""", review(results).page.read_text())
     assert links == [(f"mediator/executed/{name}", name) for name in names]
 
@@ -60,7 +59,7 @@ def test_every_row_can_be_filtered_by_what_the_page_offers(reviewed):
 
 
 def test_failed_exact_claims_are_reported_and_stored(reviewed):
-    assert "mediator-table1-SimpleDoorKey-always" in [each["id"] for each in reviewed.exact_failed]
+    assert "mediator-table1-SimpleDoorKey-always" in [each["id"] for each in reviewed.verdicts.exact_failed]
     stored = {each["id"]: each for each in json.loads((reviewed.page.parent / "claims.json").read_text())}
     missed = stored["mediator-table1-SimpleDoorKey-always"]
     assert (missed["tolerance"], missed["verdict"]) == ("exact", "contradicted")
@@ -69,15 +68,16 @@ def test_failed_exact_claims_are_reported_and_stored(reviewed):
     assert stored["mediator-table2-habitat"]["verdict"] == "not tested"
 
 
-def test_reviewing_twice_writes_the_same_page(reviewed):
+def test_the_page_is_made_of_claims_json_and_without_records(reviewed, tmp_path):
     first = reviewed.page.read_bytes()
-    assert review(reviewed.page.parent).page.read_bytes() == first
+    home = shutil.copytree(reviewed.page.parent, tmp_path / reviewed.page.parent.name)
+    shutil.rmtree(home / "mediator" / "runs")
+    assert render(home).read_bytes() == first
 
 
 def test_failed_runs_stand_on_the_page_and_their_text_is_no_markup(results):
-    entry = {"label": "<script>alert(1)</script>", "status": "failed", "error": "<img src=x onerror=alert(1)>"}
-    stored = made_up.seal_version(results)["runs"]
-    made_up.seal_version(results, runs=[*stored, {**stored[0], **entry, "folder": None, "seal": None}])
+    entry = {"world": "<script>alert(1)</script>", "status": "failed", "error": "<img src=x onerror=alert(1)>"}
+    made_up.rewrite(results, more=[made_up.lost(load(results).version.runs()[0], **entry)])
     page = review(results).page.read_text()
     assert "&lt;img src=x onerror=alert(1)&gt;" in page and "&lt;script&gt;alert(1)" in page
     assert "<img src=x" not in page and "<script>alert" not in page
@@ -102,9 +102,10 @@ def front_pages(root: Path) -> tuple[Path, Path]:
 def test_the_front_page_is_renewed_in_place_and_only_once(results, tmp_path):
     published = tmp_path / "results" / "quick-v1"
     shutil.copytree(results, published)
-    first, *others = sorted((published / "mediator" / "runs").iterdir())
-    made_up.seal_run(first, hardware={"cpu": "Z80"})
-    made_up.seal_version(published)
+    first, *others = load(published).version.runs()
+    made_up.rewrite(
+        published, lambda run, _: run.update(hardware={"cpu": "Z80"} if run["name"] == first["name"] else {})
+    )
     (tmp_path / "results" / "reference.json").write_text(json.dumps({"mediator": {"quick": "quick-v1"}}))
     readme, page = front_pages(tmp_path)
     publish(tmp_path)
@@ -126,10 +127,9 @@ def test_figures_are_those_of_the_version_with_most_verdicts(stored, tmp_path):
     versions = {scale: tmp_path / "results" / f"{scale}-v1" for scale in ("quick", "full")}
     for version in versions.values():
         shutil.copytree(stored, version)
-    for run in versions["full"].glob("mediator/runs/mediator-RandomBoxKey-*"):
-        shutil.rmtree(run)
-    for version in versions.values():
-        made_up.seal_version(version)
+    made_up.rewrite(
+        versions["full"], lambda run, _: (run["method"], run["world"]) != ("mediator", "RandomBoxKey"), scale="full"
+    )
     (tmp_path / "results" / "reference.json").write_text(
         json.dumps({"mediator": {scale: version.name for scale, version in versions.items()}})
     )
@@ -179,17 +179,21 @@ def test_a_page_without_markers_is_left_alone(tmp_path):
 
 def test_a_version_declares_what_it_counts_and_what_is_left_out(results):
     """Runs that failed or are missing are counted and named; a whole version says 0."""
-    stored = made_up.seal_version(results)["runs"]
+    stored = load(results).version.runs()
     review(results)
     drops = json.loads((results / "reporting.json").read_text())["drops"]
     assert (drops["runs planned"], drops["runs failed"], drops["runs missing"]) == (len(stored), 0, 0)
     assert drops["runs of uncommitted code"] == 0
-    for number, place in enumerate(sorted(results.glob("mediator/runs/mediator-*"))[:3]):
-        facts = {"git": {"commit": "a" * 40, "dirty": True}, "rules": {"claims": {}, "commit": "b" * 40}}
-        made_up.seal_run(place, label=place.name.rpartition("-")[0], **(facts if number else {"git": facts["git"]}))
-    stored = made_up.seal_version(results)["runs"]
-    gone = [{**stored[0], "seed": 7, "folder": None, "seal": None, "status": each} for each in ("failed", "missing")]
-    made_up.seal_version(results, runs=[*stored, *gone])
+    dirty = [run["name"] for run in stored if run["method"] == "mediator"][:3]
+
+    def change(run, records):
+        if run["name"] in dirty:
+            run["git"] = {"commit": "a" * 40, "dirty": True}
+        if run["name"] in dirty[1:]:
+            run["rules"] = {"claims": {}, "commit": "b" * 40}
+
+    gone = [made_up.lost(stored[0], seed=7, status=each, error=None) for each in ("failed", "missing")]
+    made_up.rewrite(results, change, more=gone)
     page = review(results).page.read_text()
     drops = json.loads((results / "reporting.json").read_text())["drops"]
     assert (drops["runs planned"], drops["runs failed"], drops["runs missing"]) == (len(stored) + 2, 1, 1)
@@ -197,4 +201,4 @@ def test_a_version_declares_what_it_counts_and_what_is_left_out(results):
     assert f"{'b' * 40} (2 runs)" in page and f"a commit that they do not name ({len(stored) - 2} runs)" in page
     block = results_block([Published("mediator", "quick", results, ())])
     assert f"{len(stored)} runs (1 failed, 1 missing)" in block
-    assert [run["label"] for run in drops["runs dropped"]] == [stored[0]["label"]] * 2
+    assert [run["label"] for run in drops["runs dropped"]] == [f"{stored[0]['method']}-{stored[0]['world']}-s7"] * 2

@@ -128,7 +128,7 @@ class _Jobs:
         for runs in tasks:
             for each in runs:  # an earlier attempt's failure must not be taken for this one's
                 run_folder.mark(folder_of(each), "unfinished", None)
-            words = [(each.spec.model_dump(), str(folder_of(each)), (each.hash, sources), each.named) for each in runs]
+            words = [(each.spec.model_dump(), str(folder_of(each)), (each.hash, sources)) for each in runs]
             calls.append(partial(execute, words))
         for runs, job in zip(tasks, _sbatch(self._home, calls, asks, self._plan.results), strict=True):
             jobs |= {each.hash: job.job_id for each in runs}

@@ -13,8 +13,8 @@ from groundlab.core.paths import RESULTS_VARIABLE
 from groundlab.core.run import RunSpec
 
 _TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
-PackedRun = tuple[dict[str, Any], str, tuple[str, str], dict[str, str]]
-"""The spec as plain data, the run's folder, name and sources as planned, and its arm (`PlannedRun.named`)."""
+PackedRun = tuple[dict[str, Any], str, tuple[str, str]]
+"""The spec as plain data, the run's folder, and its name and sources as planned."""
 
 
 def execute(runs: list[PackedRun]) -> None:
@@ -35,12 +35,12 @@ def execute(runs: list[PackedRun]) -> None:
     sets = [instruction_sets(spec["settings"]) for spec, *_ in runs]
     os.environ.update(sets[0] if all(sets) else {})  # what is loaded once serves all runs of the task
     failed = []
-    for spec, folder, expected, named in runs:
+    for spec, folder, expected in runs:
         try:
             if stop.is_set():
                 raise Unfinished("stopped between two runs; the same command continues")
             os.environ[RESULTS_VARIABLE] = str(Path(folder).parents[1])  # pretrained models lie there, too
-            execute_run(RunSpec(**spec), Path(folder), expected=expected, named=named, stop=stop.is_set)
+            execute_run(RunSpec(**spec), Path(folder), expected=expected, stop=stop.is_set)
         except Unfinished as end:
             print(end, flush=True)
             sys.exit(UNFINISHED_EXIT_CODE if time_limit.is_set() else _TERMINATED_EXIT_CODE)
