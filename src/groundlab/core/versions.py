@@ -26,7 +26,7 @@ from groundlab.core.storage import digest_bytes, digest_json
 SUMMARY = "version.json"
 ASSEMBLING = ".assembling-"  # before the name of a version that is still being put together
 Scale = Literal["smoke", "quick", "full", "paper"]
-LAST_OF_1 = "aeef62a0"
+LAST_OF_1 = "fb7f529f"
 """The last commit that reads versions of groundlab 1.x."""
 
 _VARIANT = ("paper", "arm", "arm_label", "method", "world", "settings", "changed", "inputs")
