@@ -5,6 +5,8 @@ import logging
 import tempfile
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,8 @@ def run_notebook(notebook: Path, parameters: dict[str, Any], output: Path, home:
     say(f"notebook {notebook.name}")
     began = time.monotonic()
     log = partial.with_suffix(".log")
-    with output_to(log):
-        _execute_notebook(notebook, parameters, partial, home)
+    with output_to(log), ProcessPoolExecutor(1, get_context("spawn")) as child:  # Jupyter's threads end with it
+        child.submit(_execute_notebook, notebook, parameters, partial, home).result()
     log.unlink(missing_ok=True)  # what kernels print about themselves matters only when something failed
     page = storage.read_json(partial)
     page["metadata"].pop("papermill", None)  # it names paths of this machine
