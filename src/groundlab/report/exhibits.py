@@ -9,6 +9,7 @@ names; one of what ships names no methods and takes nothing. Notebooks `show` th
 
 import html
 import importlib
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,7 +19,7 @@ from typing import TypeVar
 from matplotlib.figure import Figure
 
 from groundlab.core import plugins
-from groundlab.core.errors import GroundlabError, unknown_name
+from groundlab.core.errors import GroundlabError, first_line, unknown_name
 from groundlab.report import style, tables
 from groundlab.report.records import Records, load
 from groundlab.report.tables import Table
@@ -108,7 +109,8 @@ def exhibits() -> dict[str, Exhibit]:
 
 
 def draw(id: str, folder: str | Path | Records) -> Drawn:
-    """Draw one exhibit into `<folder>/<paper>/{tables,figures}`. Raises GroundlabError for an unknown id."""
+    """Draw one exhibit into `<folder>/<paper>/{tables,figures}`. Raises GroundlabError for an unknown id, and
+    for an exhibit whose own code fails."""
     exhibit = _find(id)
     place = folder.version.folder if isinstance(folder, Records) else Path(folder)
     home, given, corner = place / exhibit.paper, (), ""
@@ -118,8 +120,15 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
         if missing:
             return Drawn(exhibit, skipped=f"needs runs of {', '.join(missing)}, which this version does not hold")
         given, corner = (records.of_paper(exhibit.paper),), f"scale {records.scale}"
-    with style.house_style():
-        result = exhibit.draw(*given)
+    try:
+        with style.house_style():
+            result = exhibit.draw(*given)
+    except GroundlabError:
+        raise
+    except Exception as error:  # a plug-in's drawing may raise anything
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        problem = f"expected a table or figure {id}, got {type(error).__name__}: {first_line(error)}"
+        raise GroundlabError(f"{problem}; correct {where.filename}, line {where.lineno}, and repeat the command") from error
     if result is None:
         return Drawn(exhibit, skipped="this version holds nothing of it")
     if isinstance(result, Table):

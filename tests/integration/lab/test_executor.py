@@ -53,19 +53,6 @@ def test_two_workers_that_need_a_model_that_does_not_ship_pretrain_it_once_and_k
     assert read_json(home / "recipe.json")["recipe"]["seed"] == 3 and not (home / "training").exists()
 
 
-def test_a_worker_takes_the_next_papers_run_while_the_last_of_a_paper_goes_on(laboratory, rule_entry, training_entry):
-    settings = {"iterations": 150, "trajectories": 1, "epochs": 1, "layouts": "0-4"}
-    laboratory.write_config([{**training_entry, "seeds": 1, "settings": settings}])
-    laboratory.write_longer_paper(rule_entry)
-    plan, told = lab.plan("worlds", "mediator", scale="smoke"), []
-
-    def on_end(part, failed):
-        told.append((*part.papers, len(part.pending()), len(plan.pending())))
-
-    assert executor.run(plan, workers=2, on_end=on_end).finished == 2
-    assert told == [("mediator", 0, 0), ("worlds", 0, 0)], "the shorter paper is told first, and its run ended last"
-
-
 def test_a_run_in_bfloat16_has_a_worker_of_its_own(laboratory, rule_entry, monkeypatch):
     laboratory.write_config([{**rule_entry, "worlds": ["SimpleDoorKey", "KeyInBox"]}])
     worker, begun = executor.Worker, []

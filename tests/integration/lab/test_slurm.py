@@ -279,7 +279,7 @@ def test_ctrl_c_leaves_the_jobs_which_the_same_command_collects(long_plan, slurm
 
 def test_a_task_of_several_runs_ends_all_but_the_failed_one(three_rules, monkeypatch):
     words = _words(three_rules)
-    words[1] = (*words[1][:2], (words[1][2][0], "other"), words[1][3])  # as if the code had changed since the plan
+    words[1] = (*words[1][:2], (words[1][2][0], "other"))  # as if the code had changed since the plan
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with pytest.raises(GroundlabError, match="expected the code that always-KeyInBox-s0 was planned with"):
         task.execute(words)

@@ -5,12 +5,14 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import made_up
 import pandas as pd
 import pytest
 from matplotlib import rc_context
 
+from groundlab.core.errors import GroundlabError
 from groundlab.core.versions import Version
 from groundlab.papers.mediator import arms
 from groundlab.papers.mediator.arms import all_selectors
@@ -57,6 +59,14 @@ def test_what_a_version_holds_is_shown_and_what_it_does_not_hold_is_nothing(resu
     assert show("mediator-table1", results) is None
     drawn = draw("mediator-table1", results)
     assert show("mediator-table1", results) == drawn and drawn._repr_mimebundle_()["text/markdown"].startswith("| ")
+
+
+def test_an_exhibit_whose_code_fails_is_one_line_with_its_place(results, monkeypatch):
+    table = exhibits()["mediator-table1"]
+    broken = replace(table, draw=lambda records: {}["no such world"])
+    monkeypatch.setattr("groundlab.report.exhibits.exhibits", lambda: {table.id: broken})
+    with pytest.raises(GroundlabError, match=r"table or figure mediator-table1, got KeyError: .*test_exhibits.py, line"):
+        draw(table.id, results)
 
 
 def test_a_table_holds_nothing_of_another_paper_whatever_runs_stand_beside(results):
