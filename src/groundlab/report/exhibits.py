@@ -126,9 +126,9 @@ def draw(id: str, folder: str | Path | Records) -> Drawn:
     except GroundlabError:
         raise
     except Exception as error:  # a plug-in's drawing may raise anything
-        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = traceback.extract_tb(error.__traceback__)[-1]
         problem = f"expected a table or figure {id}, got {type(error).__name__}: {first_line(error)}"
-        raise GroundlabError(f"{problem}; correct {where.filename}, line {where.lineno}, and repeat the command") from error
+        raise GroundlabError(f"{problem}; correct {place.filename}, line {place.lineno}, and repeat this") from error
     if result is None:
         return Drawn(exhibit, skipped="this version holds nothing of it")
     if isinstance(result, Table):

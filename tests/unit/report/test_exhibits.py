@@ -64,8 +64,8 @@ def test_what_a_version_holds_is_shown_and_what_it_does_not_hold_is_nothing(resu
 def test_an_exhibit_whose_code_fails_is_one_line_with_its_place(results, monkeypatch):
     table = exhibits()["mediator-table1"]
     broken = replace(table, draw=lambda records: {}["no such world"])
-    monkeypatch.setattr("groundlab.report.exhibits.exhibits", lambda: {table.id: broken})
-    with pytest.raises(GroundlabError, match=r"table or figure mediator-table1, got KeyError: .*test_exhibits.py, line"):
+    monkeypatch.setitem(exhibits(), table.id, broken)
+    with pytest.raises(GroundlabError, match=r"figure mediator-table1, got KeyError: .*test_exhibits.py, line"):
         draw(table.id, results)
 
 
