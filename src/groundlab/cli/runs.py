@@ -336,19 +336,23 @@ def verify(
 
     ask_for_portable(portable)
     home = results_folder(results)
-    chosen = verification.draw(find_by_name(home, version), sample, draw, at_most)
-    left_out = f"; {chosen.too_long} runs are longer than {at_most:g} CPU-s" if chosen.too_long else ""
-    about = f"{len(chosen.drawn)} of {chosen.candidates} runs drawn by {draw}, {chosen.seconds:,.0f} CPU-s when stored"
-    print_text(about + left_out)
-    print_text(verification.names_line(chosen.version))
-    scratch = home / ".scratch" / f"verify-{chosen.version.name}-{draw}-{sample}"
-    found = verification.verify(chosen, scratch, workers)
+    chosen = find_by_name(home, version)
+    drawn, candidates = verification.draw(chosen, sample, draw, at_most)
+    seconds, left_out = sum(run["cpu_seconds"] for run in drawn), len(chosen.runs()) - candidates
+    print_text(f"{len(drawn)} of {candidates} runs drawn by {draw}, {seconds:,.0f} CPU-s when stored")
+    print_text(f"{left_out} runs are longer than {at_most:g} CPU-s")
+    print_text(verification.names_line(chosen))
+    scratch = home / ".scratch" / f"verify-{chosen.name}-{draw}-{sample}"
+    found, unfinished = verification.verify(chosen, drawn, scratch, workers)
     for line in found.lines():
         print_text(line)
-    if found.unfinished:
+    if unfinished:
         print_text("unfinished: the same command continues here")
         raise typer.Exit(UNFINISHED_EXIT_CODE)
-    raise typer.Exit(1 if found.failed or found.faults else 0)
+    if found.equal and not found.failed:
+        most = verification.bound(found, candidates)
+        print_text(f"so at most {most} of the {candidates} runs differ here, at 95 % confidence")
+    raise typer.Exit(1 if found.failed or found.count("name", "") else 0)
 
 
 def versions_in(results: Path | None) -> list[Path]:

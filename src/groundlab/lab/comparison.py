@@ -7,13 +7,13 @@ version compares with the published ones is kept in its comparison.json, which t
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from groundlab.core.errors import GroundlabError
-from groundlab.core.manifests import Manifest, made_by, read_run, sessions, values_of
+from groundlab.core.manifests import Manifest, made_by, read_run, sessions
 from groundlab.core.run import COMPARED, RunSpec
 from groundlab.core.sources import sources
 from groundlab.core.storage import digest_json
@@ -23,6 +23,16 @@ from groundlab.papers import registry
 FILE = "comparison.json"
 
 
+CAUSES = {
+    "name": "{} of them were made with other packages, inputs or behaviour numbers",
+    "rounding": "{} of them were made where numbers are rounded differently, which changes a training about as much as "
+    "another seed does",
+    "": "{} of them differ although inputs, packages and rounding are the same: that is a fault, of groundlab (changed "
+    "results without a new behaviour number) or of this machine, and their numbers must not be trusted",
+}
+"""What accounts for runs that differ, and what is said of them."""
+
+
 @dataclass(frozen=True)
 class Difference:
     """A run whose records are not those of its counterpart."""
@@ -30,33 +40,11 @@ class Difference:
     label: str
     record: str
     """The first record that differs."""
-    trained: bool
-    same_name: bool
-    """True if settings, inputs, versions of packages and behaviour were the same."""
-    cpus: tuple[str, str]
-    """The kinds of CPU that made this run and its counterpart."""
-    same_rounding: bool
-    """True if both were made on hardware whose operations round alike (lab/rounding.py)."""
-
-    @classmethod
-    def of(cls, ours: Manifest, theirs: Manifest, record: str) -> "Difference":
-        """What is known of two runs that differ, first in this record."""
-        return cls(
-            label=_label(theirs),
-            record=record,
-            trained="metrics.jsonl" in ours["records"] and _learns(ours),
-            same_name=ours["hash"] == theirs["hash"],
-            cpus=(values_of(ours, "hardware", "cpu", "unknown"), values_of(theirs, "hardware", "cpu", "unknown")),
-            same_rounding=len(roundings_of(ours) | roundings_of(theirs)) == 1,
-        )
-
-    @property
-    def fault(self) -> bool:
-        """True if nothing accounts for it: name and rounding are the same."""
-        return self.same_name and self.same_rounding
+    cause: str
+    """A key of CAUSES; rounding explains nothing of a run that trains nothing and reads no model."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Comparison:
     """The runs of one side by what came of comparing their records with the other's, as labels."""
 
@@ -66,55 +54,44 @@ class Comparison:
     differing: list[Difference] = field(default_factory=list)
     only_fresh: list[str] = field(default_factory=list)
     only_reference: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
-    """Further runs of a spec on either side, which are not compared."""
+    failed: list[str] = field(default_factory=list)
+    """Runs that could not be made again, each with its error."""
 
     def __add__(self, other: "Comparison") -> "Comparison":
         """Of other runs, with another version, as well."""
         both = {name: [*getattr(self, name), *getattr(other, name)] for name in vars(self)}
         return Comparison(**both | {"reference": list(dict.fromkeys(both["reference"]))})
 
-    @property
-    def faults(self) -> list[Difference]:
-        return [each for each in self.differing if each.fault]
+    def add(self, ours: Manifest, theirs: Manifest) -> None:
+        """Compare a run with its counterpart by the digests of their records; one that neither has is equal."""
+        digests = ({name: each["sha256"] for name, each in run["records"].items()} for run in (ours, theirs))
+        here, there = digests
+        unequal = [name for name in COMPARED if here.get(name) != there.get(name)]
+        if not unequal:
+            self.equal.append(label_of(theirs))
+            return
+        rounded = len(roundings_of(ours) | roundings_of(theirs)) > 1 and ("device" in theirs["settings"] or _learns(theirs))
+        cause = "name" if ours["hash"] != theirs["hash"] else "rounding" if rounded else ""
+        self.differing.append(Difference(label_of(theirs), unequal[0], cause))
+
+    def count(self, *causes: str) -> int:
+        """Return how many runs differ for one of these causes."""
+        return sum(each.cause in causes for each in self.differing)
 
     def summary(self) -> list[str]:
         """What to print: the count, then a sentence for each cause of differences."""
-        other_names = sum(not each.same_name for each in self.differing)
-        rounding = [each for each in self.differing if each.same_name and not each.fault]
         counts = ((self.only_fresh, "have no counterpart there"), (self.only_reference, "of theirs are not here"))
         unpaired = "".join(f", {len(labels)} {what}" for labels, what in counts if labels)
         found = [f"{len(self.equal)} runs are equal to the byte, {len(self.differing)} differ{unpaired}"]
-        if self.others:
-            found.append(f"{len(self.others)} further runs of these settings, by other code, were not compared")
-        if rounding:
-            here, there = ("; ".join(sorted({each.cpus[side] for each in rounding})) for side in (0, 1))
-            trained = sum(each.trained for each in rounding)
-            found.append(
-                f"{len(rounding)} of them were made where numbers are rounded differently ({here}; there {there}); "
-                f"{trained} of these are trained agents, and rounding changes a training about as much "
-                "as another seed does"
-            )
-        if other_names:
-            found.append(f"{other_names} of them were made with other packages, inputs or behaviour numbers")
-        if self.faults:
-            found.append(
-                f"{len(self.faults)} of them differ although inputs, packages and rounding are the same: that is "
-                "a fault, of groundlab (changed results without a new behaviour number) or of this machine, and their "
-                "numbers must not be trusted"
-            )
-        return found
-
-    def as_json(self) -> dict[str, Any]:
-        """What comparison.json holds."""
-        return {**asdict(self), "summary": self.summary(), "faults": len(self.faults)}
+        return found + [line.format(count) for cause, line in CAUSES.items() if (count := self.count(cause))]
 
     def lines(self, most: int = 20) -> list[str]:
         """The summary, then the runs that are not equal or have no counterpart, at most so many of each kind."""
         found = self.summary()
         differing = [f"{each.label}: {each.record}" for each in self.differing]
-        kinds = (("differs", differing), ("only fresh", self.only_fresh), ("only reference", self.only_reference))
-        for name, labels in kinds:
+        kinds = {"differs": differing, "failed": self.failed}
+        kinds |= {"only fresh": self.only_fresh, "only reference": self.only_reference}
+        for name, labels in kinds.items():
             found += [f"{name}: {label}" for label in labels[:most]]
             found += [f"{name}: {len(labels) - most} more"] if len(labels) > most else []
         return found
@@ -128,16 +105,10 @@ def compare(fresh: Path, reference: Path, papers: Iterable[str] | None = None) -
     ours, theirs = _runs(fresh, papers), _runs(reference, papers)
     result = Comparison([reference.name])
     for key in sorted(ours.keys() | theirs.keys()):
-        if key not in theirs or key not in ours:
-            (result.only_fresh if key in ours else result.only_reference).append(_label((ours | theirs)[key][-1]))
-            continue
-        one, other = max(product(ours[key], theirs[key]), key=_match)
-        compared = {one["hash"], other["hash"]}  # two papers may hold one run
-        result.others.extend(_label(each) for each in (*ours[key], *theirs[key]) if each["hash"] not in compared)
-        if unequal := unequal_records(one, other):
-            result.differing.append(Difference.of(one, other, unequal[0]))
+        if key in theirs and key in ours:
+            result.add(*max(product(ours[key], theirs[key]), key=_match))
         else:
-            result.equal.append(_label(other))
+            (result.only_fresh if key in ours else result.only_reference).append(label_of((ours | theirs)[key][-1]))
     return result
 
 
@@ -194,7 +165,8 @@ def _learns(run: Manifest) -> bool:
     return True
 
 
-def _label(run: Manifest) -> str:
+def label_of(run: Manifest) -> str:
+    """Return what a run is called here: method, world, seed and name."""
     return f"{run['method']}-{run['world']}-s{run['seed']} ({run['hash']})"
 
 
@@ -202,10 +174,3 @@ def roundings_of(manifest: Manifest) -> set[tuple[str, str]]:
     """Return of each session the rounding digest (lab/rounding.py), or the CPU in older manifests, and the GPU."""
     of_each = ((each.get("rounding"), each.get("hardware", {})) for each in sessions(manifest))
     return {(rounding or hardware.get("cpu", "unknown"), hardware.get("gpu") or "") for rounding, hardware in of_each}
-
-
-def unequal_records(first: Manifest, second: Manifest) -> list[str]:
-    """The names of the records in which two runs differ; one that neither has is equal."""
-    digests = ({name: each["sha256"] for name, each in run["records"].items()} for run in (first, second))
-    ours, theirs = digests
-    return [name for name in COMPARED if ours.get(name) != theirs.get(name)]

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -321,7 +321,8 @@ def _make_version(the_plan: Plan, execute: Execute, request: _Request, until: fl
     folder = versions.begin_version(the_plan)
     versions.make_version(the_plan, folder, outcome.failed, request.command())
     if compared := _compare(folder, the_plan):
-        storage.write_json(folder / comparison.FILE, compared.as_json())
+        more = {"summary": compared.summary(), "faults": compared.count("")}
+        storage.write_json(folder / comparison.FILE, asdict(compared) | more)
     report.review(folder)
     version = versions.finish_version(the_plan, folder)
     _make_notebooks(the_plan, version)
@@ -386,4 +387,4 @@ def _verdict(heading: str, version: Path, compared: comparison.Comparison | None
     lines = [f"beside {', '.join(compared.reference)}:", *compared.summary()]
     for line in (*lines, *verdict_lines(verdicts, there)):
         _console.print(line, soft_wrap=True)
-    return max(code, 1 if compared.faults else 0)
+    return max(code, 1 if compared.count("") else 0)

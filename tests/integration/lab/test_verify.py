@@ -10,10 +10,11 @@ from scipy.stats import hypergeom
 
 import groundlab
 from groundlab import lab
-from groundlab.core import git, sources, storage
+from groundlab.core import git, sources
 from groundlab.core.errors import GroundlabError
 from groundlab.core.versions import Version
 from groundlab.lab import run_folder, verify, versions
+from groundlab.lab.comparison import Comparison, Difference
 from groundlab.lab.plan import outcome_of
 
 from .conftest import ONE_RULE, Laboratory
@@ -97,58 +98,59 @@ def _falsify(version: Version, method: str) -> Version:
     return Version(version.folder)
 
 
+def _drawn(version: Version, count: int, number: int = 0) -> list[dict]:
+    return verify.draw(version, count, number, 999)[0]
+
+
 def test_a_number_draws_the_same_runs_each_time_and_another_number_others(version):
-    samples = {number: [run["name"] for run in verify.draw(version, 3, number, 999).drawn] for number in range(6)}
-    again = {number: [run["name"] for run in verify.draw(version, 3, number, 999).drawn] for number in range(6)}
+    samples, again = (
+        {number: [run["name"] for run in _drawn(version, 3, number)] for number in range(6)} for _ in "ab"
+    )
     assert samples == again and len(set(map(tuple, samples.values()))) > 1
 
 
 def test_an_honest_version_is_equal_to_the_byte(version, tmp_path):
-    honest = verify.verify(verify.draw(version, 2, 1, 999), tmp_path / "scratch", 1)
-    assert (len(honest.equal), honest.differing, honest.failed, honest.changed) == (2, [], [], 0)
-    assert honest.lines()[:2] == ["2 of 2 drawn runs are equal to the byte", "2 of them ran now"]
+    found, unfinished = verify.verify(version, _drawn(version, 2, 1), tmp_path / "scratch", 1)
+    assert (found.lines(), unfinished) == (["2 runs are equal to the byte, 0 differ"], 0)
 
 
 def test_finished_runs_in_the_scratch_store_are_no_evidence_unless_the_call_was_interrupted(
     made, version, tmp_path, monkeypatch
 ):
-    plan, scratch, sample = made[0], tmp_path / "scratch", verify.draw(version, 2, 1, 999)
-    runs = [run for run in plan.runs if any(run.hash == stored["hash"] for stored in sample.drawn)]
-    for run in runs:
-        shutil.copytree(plan.folder_of(run), run_folder.path_of(scratch, run.hash))
-    assert verify.verify(sample, scratch, 1).lines()[1] == "2 of them ran now"
-    shutil.rmtree(run_folder.path_of(scratch, runs[0].hash))
-    assert verify.verify(sample, scratch, 1).lines()[1] == "1 of them ran now"
-    shutil.rmtree(run_folder.path_of(scratch, runs[0].hash))
+    plan, scratch, drawn, pending = made[0], tmp_path / "scratch", _drawn(version, 2, 1), []
+    run = verify.executor.run
+    monkeypatch.setattr(verify.executor, "run", lambda plan, *_: pending.append(len(plan.pending())) or run(plan, 1))
+    for each in plan.runs:
+        if any(each.hash == stored["hash"] for stored in drawn):
+            shutil.copytree(plan.folder_of(each), run_folder.path_of(scratch, each.hash))
+    verify.verify(version, drawn, scratch)
+    shutil.rmtree(run_folder.path_of(scratch, drawn[0]["hash"]))
+    verify.verify(version, drawn, scratch)
+    shutil.rmtree(run_folder.path_of(scratch, drawn[0]["hash"]))
     monkeypatch.setattr(sources, "digest_of", lambda package: "other")
-    monkeypatch.setattr(verify.executor, "run", lambda plan, workers: outcome_of(plan, {}))
-    found = verify.verify(sample, scratch, 1)
-    assert (found.ran, found.unfinished) == (0, 2), "another code's runs are repeated"
+    monkeypatch.setattr(verify.executor, "run", lambda plan, *_: outcome_of(plan, {}))
+    assert verify.verify(version, drawn, scratch)[1] == 2, "another code's runs are repeated"
+    assert pending == [2, 1]
 
 
-@pytest.mark.parametrize(("settings", "faults"), [({}, 1), ({"device": "cpu"}, 0)], ids=["a rule", "a model"])
-def test_no_rounding_explains_a_run_that_trains_nothing(version, settings, faults, tmp_path):
+@pytest.mark.parametrize(("settings", "cause"), [({}, ""), ({"device": "cpu"}, "rounding")], ids=["a rule", "a model"])
+def test_no_rounding_explains_a_run_that_trains_nothing(version, settings, cause):
     """The command's exit code is 1 then, as for a run that was made where rounding is the same."""
     (run,) = (run for run in version.runs() if run["method"] == "always")
-    fresh = tmp_path / "fresh"
-    for name in run["records"]:
-        storage.write_atomic(fresh / name, version.read(run, name))
-    storage.write_json(fresh / "manifest.json", run)
     (stored,) = (run for run in _falsify(version, "always").runs() if run["method"] == "always")
     stored |= {"rounding": "0" * 16, "settings": {**stored["settings"], **settings}}
-    result = verify.Verification(verify.Sample(Version(version.folder), [stored], 1, 0), same_rounding=False)
-    verify._compare(result, stored, fresh)
-    assert (len(result.differing), result.faults) == (1, faults)
-    assert ("rounding does not explain 1 of the differing runs" in result.lines()) == bool(faults)
+    (found := Comparison()).add(run, stored)
+    assert [each.cause for each in found.differing] == [cause]
 
 
 def test_a_falsified_run_is_found_though_its_digests_hold(version, tmp_path):
     version = _falsify(version, "always")
-    found = verify.verify(verify.draw(version, 6, 0, 999), tmp_path / "scratch", 1)
+    drawn, candidates = verify.draw(version, 9, 0, 999)
+    assert len(drawn) == candidates == 6, "a sample is no larger than the version"
+    found, _ = verify.verify(version, drawn, tmp_path / "scratch", 1)
     assert len(found.equal) == 5
-    (line,) = found.differing
-    assert line.startswith("mediator/always-SimpleDoorKey-s0") and "rule steps" in line
-    assert verify.draw(version, 9, 0, 999).candidates == 6, "a sample is no larger than the version"
+    (line,) = (line for line in found.lines() if line.startswith("differs: always-SimpleDoorKey-s0"))
+    assert "evaluation.json; rule steps" in line and ", stored" in line
 
 
 def test_runs_that_have_another_name_today_are_counted(version, monkeypatch):
@@ -161,30 +163,22 @@ def test_runs_that_have_another_name_today_are_counted(version, monkeypatch):
         return "0" * 16 if spec.method in ("always", "on-change") else honest(spec)
 
     monkeypatch.setattr(verify, "hash_run", changed)
-    assert verify.names_line(version).endswith("makes them anew: 2 of 6 of mediator")
+    assert verify.names_line(version).endswith("repeats them: 2 of 6 of mediator")
     monkeypatch.setattr(verify, "hash_run", lambda spec: changed(spec.model_copy(update={"method": "never"})))
     assert verify.names_line(version).endswith("6 of 6 of mediator"), "what cannot be named has no name"
 
 
-def test_another_rounding_is_told_and_the_evaluations_are_shown(version, tmp_path):
-    sample = verify.draw(version, 1, 0, 999)
-    sample.drawn[0] |= {"rounding": "0" * 16}
-    found = verify.verify(sample, tmp_path / "scratch", 1)
-    assert "rounds differently" in "\n".join(found.lines()) and "confidence" not in "\n".join(found.lines())
-
-
 def test_settings_that_this_code_does_not_know_are_a_failure_with_its_reason(version, tmp_path):
-    sample = verify.draw(version, 1, 0, 999)
-    sample.drawn[0] |= {"settings": {"no_such": 1}, "changed": {"no_such": 1}}
-    found = verify.verify(sample, tmp_path / "scratch", 1)
+    (stored,) = _drawn(version, 1)
+    stored |= {"settings": {"no_such": 1}, "changed": {"no_such": 1}}
+    found, _ = verify.verify(version, [stored], tmp_path / "scratch", 1)
     assert not found.equal and "no_such" in found.failed[0]
 
 
 @pytest.mark.parametrize(("total", "drawn", "misses"), [(200, 10, 0), (200, 10, 1), (6, 6, 0), (6, 6, 2), (50, 20, 0)])
-def test_the_bound_is_the_largest_number_that_is_not_unlikely(total, drawn, misses, version):
-    sample = verify.Sample(version, [{}] * drawn, total, 0)
-    found = verify.Verification(sample, True, ["x"] * (drawn - misses), ["y"] * misses)
-    bound = found.bound()
+def test_the_bound_is_the_largest_number_that_is_not_unlikely(total, drawn, misses):
+    found = Comparison(equal=["x"] * (drawn - misses), differing=[Difference("y", "log", "")] * misses)
+    bound = verify.bound(found, total)
     assert hypergeom.cdf(misses, total, bound, drawn) > 0.05
     assert bound == total - (drawn - misses) or hypergeom.cdf(misses, total, bound + 1, drawn) <= 0.05
 
