@@ -70,7 +70,8 @@ class Comparison:
         if not unequal:
             self.equal.append(label_of(theirs))
             return
-        rounded = len(roundings_of(ours) | roundings_of(theirs)) > 1 and ("device" in theirs["settings"] or _learns(theirs))
+        computed = "device" in theirs["settings"] or _learns(theirs)
+        rounded = computed and len(roundings_of(ours) | roundings_of(theirs)) > 1
         cause = "name" if ours["hash"] != theirs["hash"] else "rounding" if rounded else ""
         self.differing.append(Difference(label_of(theirs), unequal[0], cause))
 

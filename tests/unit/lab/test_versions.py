@@ -231,9 +231,7 @@ def test_a_difference_is_rounding_other_code_or_a_fault(plan, tmp_path, monkeypa
     words = ("other packages, inputs or behaviour", "rounded differently", "that is a fault")
     assert all(word in cause for word, cause in zip(words, causes, strict=True))
     monkeypatch.undo()
-    assert comparison.compare(plan.results, published).count("") == 2, (
-        "rounding explains no rule, which learns nothing"
-    )
+    assert comparison.compare(plan.results, published).count("") == 2, "rounding explains no rule, which learns nothing"
 
 
 A_CLAIM = Claim.model_validate(
