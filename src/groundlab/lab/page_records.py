@@ -54,8 +54,8 @@ def _fresh(plan: Plan, folder: Path | None) -> Path:
     from groundlab.lab.executor import run  # here, because it loads torch
 
     home = folder or _scratch_folder(plan)
-    if home.is_dir() and any(home.iterdir()) and not is_version(home):
-        raise GroundlabError(f"{home} holds other files and no results; choose an empty or a new folder")
+    if home.is_dir() and any(home.iterdir()) and not (is_version(home) and not Version(home).facts["command"]):
+        raise GroundlabError(f"expected a folder that is new, empty or a notebook's, got {home}; choose another folder")
     print(plan)
     outcome = run(plan)
     if outcome.unfinished:

@@ -278,7 +278,7 @@ def _check_before_hours_of_training(the_plan: Plan, executor: str) -> None:
     if not extras.has_laboratory():
         return  # the job that makes the pages checks them
     for _, notebook in versions.notebooks_of(the_plan):
-        check_parameters(notebook, {"scale": the_plan.scale, "folder": ""})
+        check_parameters(notebook, {"source": "", "scale": "", "folder": ""})
     if executor == "local":
         check_devices(each.spec for each in the_plan.pending())
 
@@ -347,7 +347,8 @@ def _make_notebooks(the_plan: Plan, version: Path) -> None:
     for paper, notebook in versions.notebooks_of(the_plan):
         page = version / paper / "executed" / notebook.name
         if (version / paper).is_dir() and not page.is_file():
-            run_notebook(notebook, {"scale": the_plan.scale, "folder": folder}, page, home)
+            parameters = {"source": "published", "scale": the_plan.scale, "folder": folder}
+            run_notebook(notebook, parameters, page, home)
 
 
 def _compare(version: Path, the_plan: Plan) -> comparison.Comparison | None:

@@ -132,7 +132,8 @@ def test_reproduce_looks_once_and_first_whether_it_can_write(tmp_path, dry):
         ({"scale": "smoke"}, "nothing of mediator is published at scale smoke"),
         ({"seeds": 2}, 'expected seeds = None of published results, got 2; set source = "fresh" to train'),
         ({"scale": "full", "folder": "1.0.0-quick-x"}, 'quick, got full; set scale = "quick"'),
-        ({"source": "fresh", "scale": "smoke", "folder": ""}, "holds other files and no results"),
+        ({"source": "fresh", "scale": "smoke", "folder": "1.0.0-quick-x"}, "new, empty or a notebook's"),
+        ({"source": "fresh", "scale": "smoke", "folder": ""}, "expected a folder that is new, empty or a notebook"),
     ],
 )
 def test_a_parameter_that_is_wrong_or_without_effect_is_one_line(given, line, published):

@@ -6,14 +6,14 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
+from golden_facts import facts
 from hypothesis import given, settings
-from knowledge_data import recorded
 
 from groundlab.learning.options import Quirks
 from groundlab.learning.returns import gae
 from groundlab.learning.shaping import RunningMeanStd, Shaper, scale_of, shaping
 
-GOLDEN = recorded()["train"]
+GOLDEN = facts("background_knowledge")["train"]
 GAMMAS = st.sampled_from([0.5, 0.9, 0.99, 1.0])
 FLOATS = st.floats(-100, 100, allow_nan=False)
 

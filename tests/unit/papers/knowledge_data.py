@@ -2,29 +2,24 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fixed_replies import FixedReplies  # noqa: F401 - for tests of labelling
+from golden_facts import facts
 
-from groundlab.core import storage
 from groundlab.language.chat import Sampling
 from groundlab.papers.knowledge.dataset import Dataset, Episode, write
 from groundlab.papers.knowledge.sandbox import Limits, Sandbox
 from groundlab.papers.knowledge.settings import DATASET
 
 
-@cache
-def recorded() -> dict:
-    """Facts of the background-knowledge paper's code, recorded by running it (tests/golden/README.md)."""
-    return storage.read_json(Path(__file__).parents[2] / "golden" / "background_knowledge.json")
-
-
 def known_views() -> np.ndarray:
     """Views that a world can show: those of the recording's hand-made states."""
-    return np.array([state["image"] for state in recorded()["minigrid"]["minigrid_synthetic_captions"]], np.uint8)
+    return np.array(
+        [state["image"] for state in facts("background_knowledge")["minigrid"]["minigrid_synthetic_captions"]], np.uint8
+    )
 
 
 def make_episodes(*lengths: int) -> list[Episode]:
@@ -58,7 +53,7 @@ def warm(draw: int) -> Sampling:
 
 @pytest.fixture(scope="session")
 def golden() -> dict:
-    return recorded()
+    return facts("background_knowledge")
 
 
 @pytest.fixture(scope="session")

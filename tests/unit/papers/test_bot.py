@@ -1,17 +1,15 @@
 """The bot acts as the original's, and solves every level."""
 
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_facts import facts
 
 from groundlab import worlds
-from groundlab.core import storage
 from groundlab.papers import registry
 from groundlab.papers.worlds import bot
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "babyai_text.json"
 # Mean length and raw return of 300 episodes of the original's bot (docs/papers/glam-reference.md#env-11-14).
 RECORDED = {
     "goto": (5.7, 0.920), "pickup": (6.7, 0.906), "open": (15.8, 0.889), "putnext": (11.2, 0.921),
@@ -31,7 +29,7 @@ def world_of(case: dict) -> str:
 
 
 def bot_cases() -> list[dict]:
-    cases = [case for case in storage.read_json(GOLDEN)["cases"] if case["level"] and "-bot" in case["id"]]
+    cases = [case for case in facts("babyai_text")["cases"] if case["level"] and "-bot" in case["id"]]
     return [case for case in cases if world_of(case) in worlds.WORLDS and case["level"] not in OTHER_MISSIONS]
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from knowledge_data import recorded
+from golden_facts import facts
 
 from groundlab import worlds
 from groundlab.core.errors import GroundlabError
@@ -17,7 +17,7 @@ TASKS |= {"Crafter-Text-CollectDrink": "collect_drink", "Crafter-Text-EatCow": "
 
 @pytest.fixture(scope="module")
 def golden() -> dict:
-    return recorded()["crafter"]
+    return facts("background_knowledge")["crafter"]
 
 
 def started(world: str = "Crafter-Text-Reward", count: int = 1, **options):

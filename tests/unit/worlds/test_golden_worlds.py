@@ -6,21 +6,18 @@ no reference plays: rooms made by hand, sizes, limits, and levels of our own.
 """
 
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_facts import facts
 from reference import Target, reference
 
 from groundlab import worlds
-from groundlab.core import storage
 from groundlab.worlds import text
 from groundlab.worlds.codes import COLOURS, DONE, TYPES
 from groundlab.worlds.rules import Rules
 from groundlab.worlds.state import empty_grids
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 # Location words ("on your left") are drawn differently by the two packages, and nobody trains on these levels.
 DRAWN_OTHERWISE = ("BossLevel-bot", "PickupLoc-bot")
 
@@ -79,14 +76,9 @@ def by_reference(name: str, seed: int, actions: list[int], target: Target | None
     return [now(env.reset(seed=seed)[0]), *(now(*env.step(action)[:4]) for action in actions)]
 
 
-@cache
-def _stored(name: str) -> dict:
-    return storage.read_json(GOLDEN / name)
-
-
 def level_cases() -> list[dict]:
     """The recorded episodes on levels that we or minigrid have."""
-    cases = [case for case in _stored("babyai_text.json")["cases"] if case["level"]]
+    cases = [case for case in facts("babyai_text")["cases"] if case["level"]]
     return [each for each in cases if each["id"] not in DRAWN_OTHERWISE and "GoToMediumOpen" not in each["level"]]
 
 
@@ -168,7 +160,7 @@ def _placed_in(case: dict) -> worlds.GridEnv:
     return env
 
 
-HAND_MADE = [case for case in _stored("babyai_text.json")["cases"] if case["level"] is None]
+HAND_MADE = [case for case in facts("babyai_text")["cases"] if case["level"] is None]
 
 
 @pytest.mark.parametrize("case", HAND_MADE, ids=lambda case: case["id"])
@@ -184,7 +176,7 @@ def test_doors_boxes_and_sight_are_the_originals_in_hand_made_rooms(case):
 
 
 def knowledge_episodes() -> list[dict]:
-    return _stored("background_knowledge.json")["minigrid"]["minigrid_episodes"]
+    return facts("background_knowledge")["minigrid"]["minigrid_episodes"]
 
 
 @pytest.mark.parametrize("episode", knowledge_episodes(), ids=lambda episode: f"{episode['env']}-{episode['seed']}")

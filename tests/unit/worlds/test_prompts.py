@@ -5,16 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_facts import facts
 
-from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds.text_env import prompts
 from groundlab.worlds.text_env.prompts import History, french_goal, glam_prompt, modify, text_actions
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "babyai_text_prompts.json").read_text())
-CASES = {
-    case["id"]: case for case in storage.read_json(Path(__file__).parents[2] / "golden" / "babyai_text.json")["cases"]
-}
+CASES = {case["id"]: case for case in facts("babyai_text")["cases"]}
 
 
 def test_every_recorded_prompt_is_rebuilt():

@@ -1,22 +1,19 @@
 """What a view says is what the original said, and what its rules say."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from golden_facts import facts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from groundlab.core import storage
 from groundlab.core.errors import GroundlabError
 from groundlab.worlds import text
 from groundlab.worlds.codes import COLOURS, DOOR, DOOR_STATES, TYPES, WALL
 from groundlab.worlds.text import GLAM, KNOWLEDGE, Wording, describe, describe_batch, joined
 
-GOLDEN = Path(__file__).parents[2] / "golden"
-CASES = {case["id"]: case for case in storage.read_json(GOLDEN / "babyai_text.json")["cases"]}
-KNOWLEDGE_STATES = storage.read_json(GOLDEN / "background_knowledge.json")["minigrid"]["minigrid_synthetic_captions"]
+CASES = {case["id"]: case for case in facts("babyai_text")["cases"]}
+KNOWLEDGE_STATES = facts("background_knowledge")["minigrid"]["minigrid_synthetic_captions"]
 CELL = st.tuples(st.integers(0, 10), st.integers(0, 5), st.integers(0, 2))
 # Mostly empty views: in a view of random cells no ray is ever free.
 VIEWS = arrays.arrays(
