@@ -22,7 +22,7 @@ from groundlab.core.paths import find_root, results_folder
 from groundlab.core.versions import Version
 from groundlab.lab import comparison, machine, public_models, versions
 from groundlab.lab.machine import check_devices
-from groundlab.lab.notebooks import check_parameters, run_notebook
+from groundlab.lab.notebooks import check_parameters, parameters_of, run_notebook
 from groundlab.lab.plan import Outcome, Plan, outcome_of, plan
 from groundlab.lab.stops import is_over
 
@@ -278,7 +278,7 @@ def _check_before_hours_of_training(the_plan: Plan, executor: str) -> None:
     if not extras.has_laboratory():
         return  # the job that makes the pages checks them
     for _, notebook in versions.notebooks_of(the_plan):
-        check_parameters(notebook, {"source": "", "scale": "", "folder": ""})
+        check_parameters(notebook, {"scale": "", "folder": ""})
     if executor == "local":
         check_devices(each.spec for each in the_plan.pending())
 
@@ -347,8 +347,8 @@ def _make_notebooks(the_plan: Plan, version: Path) -> None:
     for paper, notebook in versions.notebooks_of(the_plan):
         page = version / paper / "executed" / notebook.name
         if (version / paper).is_dir() and not page.is_file():
-            parameters = {"source": "published", "scale": the_plan.scale, "folder": folder}
-            run_notebook(notebook, parameters, page, home)
+            trains = {"source": "published"} if "source" in parameters_of(notebook) else {}
+            run_notebook(notebook, {"scale": the_plan.scale, "folder": folder, **trains}, page, home)
 
 
 def _compare(version: Path, the_plan: Plan) -> comparison.Comparison | None:
