@@ -1,5 +1,6 @@
 """Table of how often a recorded language model plans as the script does (tools/planner_replies.py records it)."""
 
+import logging
 from itertools import permutations, product
 
 import numpy as np
@@ -53,9 +54,12 @@ def table(records: Records) -> Table | None:
     """One row a world: questions, plans and right plans of a ledger that ships; None where none was used."""
     found = {}
     for world, settings in records.runs[["world", "settings"]].itertuples(index=False):
-        if settings.get("planner") == "recorded" and (LEDGERS / f"{settings['ledger']}.jsonl").is_file():
+        recorded = world not in found and settings.get("planner") == "recorded"
+        if recorded and (LEDGERS / f"{settings['ledger']}.jsonl").is_file():
             used = {name: settings[name] for name in ("planner", "chat", "ledger", "examples")}
+            logging.disable(logging.WARNING)  # a question without a plan is counted here
             found[world] = plans(world, Settings(**used))
+            logging.disable(logging.NOTSET)
     columns: list[Column[str]] = [
         Column("world", str),
         Column("questions", lambda world: len(found[world])),
