@@ -39,8 +39,11 @@ NOTHING_TO_SHOW = {
         *("reasoning-models", "reasoning-models-table", "reasoning-mixture", "reasoning-mixture-curves"),
         "reasoning-fitting",
     },
-    # experiments that stand alone
-    "full": {"knowledge-labels", "knowledge-quirks", "reasoning-limits", "reasoning-limits-table"},
+    # experiments that stand alone, the last two until they have run
+    "full": {
+        *("knowledge-labels", "knowledge-quirks", "reasoning-limits", "reasoning-limits-table"),
+        *("glam-hangs-on", "reasoning-fitting"),
+    },
     # models of other makers, of whose pretraining nothing is known; later options; labels and chat by one model each
     "paper": {
         *("mediator-planner", "glam-hangs-on"),
