@@ -33,9 +33,9 @@ from groundlab.core.storage import digest_bytes, digest_json
 from groundlab.core.yaml_files import dump_yaml
 
 RECORDS = ("config.yaml", "metrics.jsonl", "evaluation.json")
-"""What a finished run is judged by; a run without training steps may have no metrics."""
+"""The records that a finished run is judged by; a run without training steps may have no metrics."""
 COMPARED = RECORDS[1:]
-"""What two runs are compared by, byte for byte."""
+"""The records by which two runs are compared, byte for byte."""
 CHECKPOINTS_PER_RUN = 20  # so that a kill repeats at most a twentieth of the steps
 Files = dict[str, Any]
 """The files of a checkpoint by name: bytes, or a `storage.LazyFile`, which is made when it is written."""

@@ -30,9 +30,9 @@ LAST_OF_1 = "fb7f529f"
 """The last commit that reads versions of groundlab 1.x."""
 
 _VARIANT = ("paper", "arm", "arm_label", "method", "world", "settings", "changed", "inputs")
-"""What the runs of a variant share; version.json holds it once for all of them."""
+"""The keys that runs of a variant share; version.json holds it once for all of them."""
 _ORIGIN = ("git", "python", "platform", "packages", "hardware", "rounding", "rules")
-"""Where a run was made: version.json holds each combination once."""
+"""The keys that say where a run was made: version.json holds each combination once."""
 _DERIVED = {"label", "name", "file", "seal", "folder"}
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # of all members, so that equal records make equal files
 
@@ -114,7 +114,7 @@ class Version:
         storage.write_json(self.folder / SUMMARY, self.facts)
 
     def _own(self, entry: Manifest) -> Manifest:
-        """What only a run or session has, and the number of its origin."""
+        """Return the keys that only a run or session has, and the number of its origin."""
         rest = {key: value for key, value in entry.items() if key not in (*_VARIANT, *_ORIGIN, *_DERIVED, "history")}
         origins, origin = self.facts["origins"], {key: entry[key] for key in _ORIGIN if key in entry}
         if origin and origin not in origins:

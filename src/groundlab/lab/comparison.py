@@ -30,7 +30,7 @@ CAUSES = {
     "": "{} of them differ although inputs, packages and rounding are the same: that is a fault, of groundlab (changed "
     "results without a new behaviour number) or of this machine, and their numbers must not be trusted",
 }
-"""What accounts for runs that differ, and what is said of them."""
+"""Causes of runs that differ, each with the line that is printed of them."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def spec_of(run: Manifest) -> RunSpec:
 
 
 def _key(run: Manifest) -> str:
-    """What was run: method, world, seed and settings with their defaults, as a digest."""
+    """Return a digest of method, world, seed and settings with their defaults."""
     with suppress(GroundlabError):  # a setting that this code does not know: comparable with its like only
         return digest_json(spec_of(run).model_dump())
     return digest_json({name: run[name] for name in RunSpec.model_fields})

@@ -1,4 +1,4 @@
-"""What versions keep of a run besides its records: the weights and folders that its config's entry names.
+"""Files that versions keep of a run besides its records: the weights and folders that its config's entry names.
 
 `keep: [weights]` are the final weights, any other name is a folder of the run; only an entry's first run keeps any.
 They lie in the run's folder of a version as they do in the store, so `--checkpoint` and `load_checkpoint` take it.

@@ -334,7 +334,7 @@ def _totals(the_plan: Plan) -> list[str]:
 
 
 def _amounts(runs: Sequence[PlannedRun]) -> list[str]:
-    """How many runs, how many of them finished, and CPU time and disk of the others."""
+    """Count runs and finished ones, and sum up CPU time and disk of the others."""
     left = [run.estimate for run in runs if run.status != "finished"]
     seconds, megabytes = sum(cost.seconds for cost in left), sum(cost.megabytes for cost in left)
     return [str(len(runs)), str(len(runs) - len(left)), duration(seconds), _size(megabytes)]

@@ -89,12 +89,12 @@ def bound(found: Comparison, candidates: int) -> int:
 
 
 def names_line(version: Version) -> str:
-    """How many runs of a version have another name today: behaviour, packages or inputs have changed."""
+    """Say how many runs of a version have another name today: behaviour, packages or inputs have changed."""
     runs, others = version.runs(), Counter[str]()
     for run in runs:
         try:
             others[run["paper"]] += hash_run(spec_of(run)) != run["hash"]
-        except GroundlabError:  # its method, world, or one of its settings or files is no more
+        except GroundlabError:  # its method, world, or one of its settings or files has gone
             others[run["paper"]] += 1
     totals = Counter(run["paper"] for run in runs)
     found = [f"{count} of {totals[paper]} of {paper}" for paper, count in sorted(others.items()) if count]

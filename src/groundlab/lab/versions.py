@@ -66,7 +66,7 @@ def make_version(plan: Plan, folder: Path, failed: dict[str, str], command: str)
 
 
 def _facts_of(plan: Plan, run: PlannedRun, failure: str | None) -> tuple[Manifest, dict[str, bytes]]:
-    """What a version says of a run, and its records; none of one that has not finished."""
+    """Return what a version says of a run, and its records; none of one that has not finished."""
     folder = plan.folder_of(run)
     manifest = read_manifest(folder) or {"history": [], "error": None}
     named = {"paper": run.paper, "arm": run.arm, "arm_label": run.arm_label}
@@ -251,7 +251,7 @@ def publish(version: str, results: str | Path | None = None) -> Path:
         raise GroundlabError(f"{count}; commit, make them again (reproduce --again) and publish that")
     for paper in dict.fromkeys(run["paper"] for run in chosen.runs()):
         reference[paper] = {**reference.get(paper, {}), chosen.scale: version}
-    (chosen.folder / comparison.FILE).unlink(missing_ok=True)  # it was beside what this version now stands for
+    (chosen.folder / comparison.FILE).unlink(missing_ok=True)  # it compared with the version that this one replaces
     storage.write_json(file := home / "reference.json", reference)
     return file
 

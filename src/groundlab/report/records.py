@@ -52,7 +52,7 @@ class Remembering:
 
 @dataclass(frozen=True)
 class Records(Remembering):
-    """What a version holds, of all papers or of one."""
+    """Contents of a version, of all papers or of one."""
 
     version: Version
     runs: pd.DataFrame

@@ -188,7 +188,7 @@ def _reference(version: Version, paper: str) -> tuple[Path | None, str]:
         return None, f"No reference results of {paper} are published at scale {version.scale}."
     if published.resolve() == version.folder.resolve():
         return None, "This version is the published reference itself."
-    return published, f"Beside the reference {published.name}."
+    return published, f"Compared with the reference {published.name}."
 
 
 def _beside_published(version: Version, papers: list[str], claims: Verdicts) -> dict[str, Any] | None:

@@ -146,7 +146,7 @@ def test_no_rounding_explains_a_run_that_trains_nothing(version, settings, cause
 def test_a_falsified_run_is_found_though_its_digests_hold(version, tmp_path):
     version = _falsify(version, "always")
     drawn, candidates = verify.draw(version, 9, 0, 999)
-    assert len(drawn) == candidates == 6, "a sample is no larger than the version"
+    assert len(drawn) == candidates == 6, "a sample has at most all runs of the version"
     found, _ = verify.verify(version, drawn, tmp_path / "scratch", 1)
     assert len(found.equal) == 5
     (line,) = (line for line in found.lines() if line.startswith("differs: always-SimpleDoorKey-s0"))

@@ -41,7 +41,7 @@ class Planner:
     survives: bool = False
     """Takes the fallback where the model gave no usable answer, instead of ending the run."""
     examples: str = "system"
-    """Where the model reads the prompt's examples, as `Settings.examples`."""
+    """Place of the prompt's examples, as `Settings.examples`."""
 
     @cached_property
     def system_prompt(self) -> str:
