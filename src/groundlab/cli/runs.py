@@ -340,8 +340,7 @@ def verify(
     drawn, candidates = verification.draw(chosen, sample, draw, at_most)
     seconds, left_out = sum(run["cpu_seconds"] for run in drawn), len(chosen.runs()) - candidates
     print_text(f"{len(drawn)} of {candidates} runs drawn by {draw}, {seconds:,.0f} CPU-s when stored")
-    if left_out:
-        print_text(f"{left_out} runs are longer than {at_most:g} CPU-s")
+    print_text(f"{left_out} runs are longer than {at_most:g} CPU-s")
     print_text(verification.names_line(chosen))
     scratch = home / ".scratch" / f"verify-{chosen.name}-{draw}-{sample}"
     found, unfinished = verification.verify(chosen, drawn, scratch, workers)

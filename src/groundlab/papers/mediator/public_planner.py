@@ -58,10 +58,8 @@ def table(records: Records) -> Table | None:
         if recorded and (LEDGERS / f"{settings['ledger']}.jsonl").is_file():
             used = {name: settings[name] for name in ("planner", "chat", "ledger", "examples")}
             logging.disable(logging.WARNING)  # a question without a plan is counted here
-            try:
-                found[world] = plans(world, Settings(**used))
-            finally:
-                logging.disable(logging.NOTSET)
+            found[world] = plans(world, Settings(**used))
+            logging.disable(logging.NOTSET)
     columns: list[Column[str]] = [
         Column("world", str),
         Column("questions", lambda world: len(found[world])),
